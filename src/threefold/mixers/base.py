@@ -1,0 +1,103 @@
+"""The contract that every mixer keeps. No mathematics here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar, final
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from threefold.errors import require
+from threefold.ops.scan import accumulator, cleared, scan
+from threefold.specs.base import Form, MixerSpec
+
+S = TypeVar("S", bound=tuple)
+
+
+class Mixer(nn.Module, ABC):
+    """(B, T, D) -> (B, T, D). `valid` (B, T) is True where a token is real; an invalid token's output is 0."""
+
+    def __init__(self, spec: MixerSpec, width: int) -> None:
+        super().__init__()
+        require(width >= 1, f"width {width}: give at least 1.")
+        self.spec = spec
+        self.width = width
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
+        """Mix the whole sequence."""
+
+    def extra_repr(self) -> str:
+        return f"{self.spec!r}, width={self.width}"
+
+
+class CausalMixer(Mixer, Generic[S]):
+    """A mixer whose output at t depends on tokens up to t only, through a state of type S."""
+
+    @abstractmethod
+    def init_state(self, batch: int) -> S:
+        """The state before the first token: float32 or wider wherever it accumulates."""
+
+    @abstractmethod
+    def mix(
+        self, x: Float[Tensor, "b t d"], state: S, valid: Bool[Tensor, "b t"] | None, form: Form
+    ) -> tuple[Float[Tensor, "b t d"], S]:
+        """The mixer in one form. Invalid tokens arrive as 0. STEP is asked with T = 1 only."""
+
+    @final
+    def scan(
+        self,
+        x: Float[Tensor, "b t d"],
+        state: S,
+        *,
+        valid: Bool[Tensor, "b t"] | None = None,
+        form: Form | None = None,
+    ) -> tuple[Float[Tensor, "b t d"], S]:
+        """Continue from `state`: any split of T gives the same result. `form` None is the spec's first form."""
+        forms = self.spec.traits.forms
+        form = form or forms[0]
+        require(
+            form in forms,
+            f"{type(self.spec).__name__} has no {form.value} form; it has {', '.join(f.value for f in forms)}.",
+        )
+        x = cleared(x, valid)
+        if form is Form.STEP:
+            y, state = scan(self._step, x, state, valid=valid)
+        else:
+            y, state = self.mix(x, state, valid, form)
+        return cleared(y, valid), state
+
+    @final
+    def step(
+        self, x_t: Float[Tensor, "b d"], state: S, valid: Bool[Tensor, " b"] | None = None
+    ) -> tuple[Float[Tensor, "b d"], S]:
+        """One token: the definition."""
+        y, state = self.scan(x_t[:, None], state, valid=None if valid is None else valid[:, None], form=Form.STEP)
+        return y[:, 0], state
+
+    def _step(self, x_t: Tensor, state: S, valid: Tensor | None) -> tuple[Tensor, S]:
+        y, state = self.mix(x_t[:, None], state, None if valid is None else valid[:, None], Form.STEP)
+        return y[:, 0], state
+
+    @final
+    def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
+        return self.scan(x, self.init_state(len(x)), valid=valid)[0]
+
+    def _zeros(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Zeros beside the parameters; by default in the dtype in which they accumulate."""
+        like = next(self.parameters())
+        return like.new_zeros(shape, dtype=dtype or accumulator(like.dtype))
+
+
+class CrossMixer(nn.Module, ABC, Generic[S]):
+    """Encoder-decoder mixing: a memory is remembered once, then asked any number of times."""
+
+    @abstractmethod
+    def remember(self, memory: Float[Tensor, "b s m"], valid: Bool[Tensor, "b s"] | None = None) -> S:
+        """What is kept of the memory."""
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "b t d"], memory_state: S) -> Float[Tensor, "b t d"]:
+        """Each token of x reads the memory."""
