@@ -26,8 +26,23 @@ class Mixer(nn.Module, ABC):
         self.width = width
 
     @abstractmethod
+    def whole(
+        self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None
+    ) -> Float[Tensor, "b t d"]:
+        """Mix a whole sequence in one form; `form` None is the spec's first form."""
+
+    @final
     def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
-        """Mix the whole sequence."""
+        return self.whole(x, valid)
+
+    def _form(self, form: Form | None) -> Form:
+        forms = self.spec.traits.forms
+        form = form or forms[0]
+        require(
+            form in forms,
+            f"{type(self.spec).__name__} has no {form.value} form; it has {', '.join(f.value for f in forms)}.",
+        )
+        return form
 
     def extra_repr(self) -> str:
         return f"{self.spec!r}, width={self.width}"
@@ -56,12 +71,7 @@ class CausalMixer(Mixer, Generic[S]):
         form: Form | None = None,
     ) -> tuple[Float[Tensor, "b t d"], S]:
         """Continue from `state`: any split of T gives the same result. `form` None is the spec's first form."""
-        forms = self.spec.traits.forms
-        form = form or forms[0]
-        require(
-            form in forms,
-            f"{type(self.spec).__name__} has no {form.value} form; it has {', '.join(f.value for f in forms)}.",
-        )
+        form = self._form(form)
         x = cleared(x, valid)
         if form is Form.STEP:
             y, state = scan(self._step, x, state, valid=valid)
@@ -82,8 +92,10 @@ class CausalMixer(Mixer, Generic[S]):
         return y[:, 0], state
 
     @final
-    def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
-        return self.scan(x, self.init_state(len(x)), valid=valid)[0]
+    def whole(
+        self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None
+    ) -> Float[Tensor, "b t d"]:
+        return self.scan(x, self.init_state(len(x)), valid=valid, form=form)[0]
 
     def _zeros(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Zeros beside the parameters; by default in the dtype in which they accumulate."""
