@@ -1,4 +1,4 @@
-"""How to train, as frozen declarations: optimiser, schedule, and the loop's own numbers. No torch is needed to read them."""
+"""How to train, as frozen declarations: optimiser, schedule, the loop's own numbers. Reading them needs no torch."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Sharding(Enum):
 
 @dataclass(frozen=True)
 class Train(Spec):
-    """The loop's settings. `batch` is examples per process and micro-step; one step sees batch x accumulate x processes."""
+    """The loop's settings. `batch` counts examples; one step sees batch x accumulate x processes of them."""
 
     lr: float = 1e-3
     epochs: int = 10

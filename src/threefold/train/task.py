@@ -42,7 +42,7 @@ class Task(Protocol[Batch]):
         """The *sum* of the loss terms, a scalar. The loop divides by the weight of the whole step, on all processes."""
 
     def evaluate(self, model: nn.Module, split: str) -> dict[str, Any]:
-        """Metrics as JSON values, `loss` (mean) among them. The loop sets eval mode, no gradients, and keeps the RNG."""
+        """Metrics as JSON values, `loss` (mean) among them. The loop sets eval mode, stops gradients, keeps the RNG."""
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """One JSON row for each input (a path or a text), with the input itself under `input`."""
