@@ -16,10 +16,10 @@ ORDER = (
     ("nets",),
     ("plan",),
     ("laws",),
-    ("claims",),
     ("data",),
     ("train",),
     ("recipes",),
+    ("claims",),
     ("report",),
     ("cli",),
 )
