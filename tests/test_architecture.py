@@ -21,6 +21,7 @@ ORDER = (
     ("recipes",),
     ("claims",),
     ("report",),
+    ("explore",),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -52,9 +52,14 @@ class Panel {
 }
 const group = (v) => (Number.isInteger(v) ? v.toLocaleString("en") : String(+v.toPrecision(6)));
 
-// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned.
+// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned; the axis "⌈T/64⌉" is a number of chunks.
+function size(axis, at) {
+  if (!axis.startsWith("⌈")) return at[axis];
+  const [source, step] = axis.slice(1, -1).split("/");
+  return Math.ceil(at[source] / Number(step));
+}
 function poly(terms, at) {
-  return terms.reduce((sum, [c, powers]) => sum + Object.entries(powers).reduce((p, [axis, n]) => p * at[axis] ** n, c), 0);
+  return terms.reduce((sum, [c, powers]) => sum + Object.entries(powers).reduce((p, [axis, n]) => p * size(axis, at) ** n, c), 0);
 }
 function series(name, xs, f) { return { name, x: xs, y: xs.map(f), low: [], high: [] }; }
 function spread(low, high, count) {
