@@ -61,7 +61,7 @@ class Spec:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The spec that `to_dict` described. Only classes derived from this one are considered."""
-        kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
+        kinds = {kind.__name__: kind for kind in (cls, *descendants(cls))}
         name = data.get("spec", "")
         if name not in kinds:
             raise InputError(f"{name!r} is not a {cls.__name__}{nearest(name, kinds)} Known: {', '.join(sorted(kinds))}.")
@@ -79,8 +79,9 @@ class Spec:
         return cls.from_dict(json.loads(text))
 
 
-def _descendants(kind: type) -> list[type]:
-    return [each for sub in kind.__subclasses__() for each in (sub, *_descendants(sub))]
+def descendants(kind: type) -> list[type]:
+    """Every class derived from `kind` so far, nearest first."""
+    return [each for sub in kind.__subclasses__() for each in (sub, *descendants(sub))]
 
 
 def _encode(value: Any) -> Any:
