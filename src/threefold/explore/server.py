@@ -17,7 +17,13 @@ from threefold.errors import InputError
 
 LOOPBACK = "127.0.0.1"
 LARGEST_UPLOAD = 64 * 2**20
-TYPES = {".html": "text/html", ".json": "application/json", ".jsonl": "text/plain", ".txt": "text/plain", ".wav": "audio/wav"}
+TYPES = {
+    ".html": "text/html",
+    ".json": "application/json",
+    ".jsonl": "text/plain",
+    ".txt": "text/plain",
+    ".wav": "audio/wav",
+}
 
 Answer = Callable[[dict[str, str]], Any]
 Hear = Callable[[bytes], Iterator[dict[str, Any]]]
@@ -33,7 +39,7 @@ class Site:
     folder: Path | None = None
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A request that is answered with a status and one sentence."""
 
     def __init__(self, status: HTTPStatus, says: str) -> None:
@@ -76,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._check_origin()
             act()
-        except Refused as refused:
+        except RefusedError as refused:
             self._refuse(refused.status, refused.says)
         except InputError as error:
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
@@ -90,10 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         port = self.server.server_address[1]  # type: ignore[index]
         own = {f"{name}:{port}" for name in (LOOPBACK, "localhost", "[::1]")}
         if self.headers.get("Host", "") not in own:
-            raise Refused(HTTPStatus.FORBIDDEN, "this server answers to its own loopback address only.")
+            raise RefusedError(HTTPStatus.FORBIDDEN, "this server answers to its own loopback address only.")
         origin = self.headers.get("Origin")
         if origin is not None and origin not in {f"http://{host}" for host in own}:
-            raise Refused(HTTPStatus.FORBIDDEN, "this server answers its own page only.")
+            raise RefusedError(HTTPStatus.FORBIDDEN, "this server answers its own page only.")
 
     def _get(self) -> None:
         parts = urlsplit(self.path)
@@ -102,29 +108,29 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts.path.startswith("/api/"):
             name = parts.path.removeprefix("/api/")
             if name not in self.site.answers:
-                raise Refused(HTTPStatus.NOT_FOUND, f"there is nothing called {name[:60]!r} here.")
+                raise RefusedError(HTTPStatus.NOT_FOUND, f"there is nothing called {name[:60]!r} here.")
             given = {key: values[-1] for key, values in parse_qs(parts.query).items()}
             body = json.dumps(self.site.answers[name](given), default=str).encode()
             self._send(HTTPStatus.OK, body, "application/json")
         elif parts.path.startswith("/files/"):
             self._file(unquote(parts.path.removeprefix("/files/")))
         else:
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such page.")
+            raise RefusedError(HTTPStatus.NOT_FOUND, "there is no such page.")
 
     def _file(self, name: str) -> None:
         folder = self.site.folder
         path = (folder / name).resolve() if folder and "\0" not in name else None
         if folder is None or path is None or not path.is_relative_to(folder.resolve()) or not path.is_file():
-            raise Refused(HTTPStatus.NOT_FOUND, "there is no such file in this folder.")
+            raise RefusedError(HTTPStatus.NOT_FOUND, "there is no such file in this folder.")
         kind = TYPES.get(path.suffix)
         if kind is None:
-            raise Refused(HTTPStatus.FORBIDDEN, f"files that end in {path.suffix!r} are not served.")
+            raise RefusedError(HTTPStatus.FORBIDDEN, f"files that end in {path.suffix!r} are not served.")
         self._send(HTTPStatus.OK, path.read_bytes(), kind)
 
     def _post(self) -> None:
         if urlsplit(self.path).path != "/hear" or self.site.hear is None:
             self.close_connection = True
-            raise Refused(HTTPStatus.NOT_FOUND, "this page has no ear: start explore with a trained speech run.")
+            raise RefusedError(HTTPStatus.NOT_FOUND, "this page has no ear: start explore with a trained speech run.")
         sound = self._body()
         pieces = self.site.hear(sound)
         first = next(pieces, {})  # a malformed file is refused before the answer begins
@@ -142,9 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         self.close_connection = True  # whatever was not read must not be taken for a next request
         if not length.isdigit():
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "say how long the upload is (Content-Length).")
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "say how long the upload is (Content-Length).")
         if int(length) > LARGEST_UPLOAD:
-            raise Refused(
+            raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the upload has {int(length):,} bytes; at most {LARGEST_UPLOAD:,} are taken.",
             )
@@ -152,7 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
         while body.tell() < int(length):
             read = self.rfile.read(min(2**16, int(length) - body.tell()))
             if not read:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"the upload ended after {body.tell():,} of {int(length):,} bytes.")
+                raise RefusedError(
+                    HTTPStatus.BAD_REQUEST, f"the upload ended after {body.tell():,} of {int(length):,} bytes."
+                )
             body.write(read)
         return body.getvalue()
 

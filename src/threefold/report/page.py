@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from threefold.errors import InputError
-from threefold.report.figures import Contributions, Figure, Panel, Section, Sound, Table
+from threefold.report.figures import Figure, Panel, Section, Sound, Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-SCRIPTS = ("charts.js", "panels.js", "page.js")
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class Page:
     live: bool = False  # served by explore: panels may ask their own server, and nobody else's
 
 
-def render(page: Page, scripts: tuple[str, ...] = SCRIPTS) -> str:
-    """The page as one HTML text with no reference to anything outside itself."""
+def render(page: Page, more: str = "") -> str:
+    """The page as one HTML text with no reference to anything outside itself. `more` is script that adds panels."""
     figures = list(_figures(page))
     panels = [part for section in page.sections for part in section.parts if isinstance(part, Panel)]
     data = {
@@ -51,7 +49,7 @@ def render(page: Page, scripts: tuple[str, ...] = SCRIPTS) -> str:
         from markupsafe import Markup
 
         # The template escapes every value that enters it; only its own markup is passed on as markup.
-        return Markup(  # noqa: S704
+        return Markup(
             part.render(
                 part=item,
                 kind=type(item).__name__,
@@ -65,7 +63,7 @@ def render(page: Page, scripts: tuple[str, ...] = SCRIPTS) -> str:
     return environment.get_template("page.html").render(
         page=page,
         css=_asset("page.css"),
-        js="\n".join(_asset(name) for name in scripts),
+        js="\n".join((_asset("charts.js"), _asset("panels.js"), more, _asset("page.js"))),
         data=_embedded(data),
         draw=draw,
         nonce=secrets.token_urlsafe(12),

@@ -27,8 +27,12 @@ def section() -> Section:
     return Section(
         "cost",
         "Cost against length",
-        "Planned before anything is built, exact to the unit, and checked by the accounting law against what is counted.",
-        (Panel("Which mixer is cheaper, from which length", "Move the sliders; a curve is its plan.", "cost", panel()),),
+        "Planned before anything is built, exact to the unit; the accounting law holds it against what is counted.",
+        (
+            Panel(
+                "Which mixer is cheaper, from which length", "Move the sliders; a curve is its plan.", "cost", panel()
+            ),
+        ),
     )
 
 
@@ -60,7 +64,12 @@ def _mixers(width: int) -> list[tuple[str, MixerSpec, int | None]]:
 
 def _model(name: str, spec: MixerSpec, width: int, degree: int | None) -> dict[str, Any]:
     total = spec.plan(width).total
-    costs = {"forward": total.forward, "both": total.forward + total.backward, "saved": total.saved, "state": total.state}
+    costs = {
+        "forward": total.forward,
+        "both": total.forward + total.backward,
+        "saved": total.saved,
+        "state": total.state,
+    }
     return {
         "name": name,
         "width": width,

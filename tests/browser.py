@@ -1,0 +1,76 @@
+"""A real browser for tests: load a page, run a script in it, and hear what it said and asked for."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)")
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+
+
+PROBE = """
+window.addEventListener("load", () => setTimeout(async () => {
+  let found;
+  try { found = await (async () => { SCRIPT })(); } catch (error) { found = { error: String(error) }; }
+  const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
+  const out = document.createElement("pre");
+  out.id = "found";
+  out.textContent = JSON.stringify({ found, asked });
+  document.body.replaceChildren(out);
+}, 50));
+"""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a script in the page found, what the page said on its console, and which addresses it asked for."""
+
+    found: Any
+    console: list[str]
+    asked: list[str]
+
+
+def visit(page: Path | str, script: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
+    """Load `page` (a file that we made, or an address on loopback), run `script` when it is ready: `return` ends it."""
+    html = page.read_text(encoding="utf-8") if isinstance(page, Path) else None
+    if html is not None:
+        nonce = re.search(r'nonce="([^"]+)"', html)
+        probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{PROBE.replace("SCRIPT", script)}</script>'
+        copy = folder / "probed.html"
+        copy.write_text(html.replace("</body>", probe + "</body>"), encoding="utf-8")
+        page = copy.as_uri()
+    command = [
+        CHROMIUM or "",
+        *QUIET,
+        f"--user-data-dir={folder / 'profile'}",
+        f"--window-size={width},1400",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=6000",
+        *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+        "--dump-dom",
+        str(page),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    match = re.search(r'<pre id="found">(.*?)</pre>', result.stdout, re.DOTALL)
+    assert match, result.stdout[-2000:] + result.stderr[-2000:]
+    text = match.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+    answer = json.loads(text)
+    return Visit(answer["found"], console, answer["asked"])
