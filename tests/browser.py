@@ -30,11 +30,13 @@ window.addEventListener("load", () => setTimeout(async () => {
   let found;
   try { found = await (async () => { SCRIPT })(); } catch (error) { found = { error: String(error) }; }
   const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
-  const out = document.createElement("pre");
-  out.id = "found";
-  out.textContent = JSON.stringify({ found, asked });
-  document.body.replaceChildren(out);
+  parent.postMessage(JSON.stringify({ found, asked }), "*");
 }, 50));
+"""
+# A frame is as narrow as it is told to be; a window is not.
+FRAME = """<!doctype html><meta charset="utf-8"><pre id="found"></pre>
+<script>addEventListener("message", (event) => { document.getElementById("found").textContent = event.data; });</script>
+<iframe src="probed.html" style="border: 0; width: WIDTHpx; height: 1400px"></iframe>
 """
 
 
@@ -47,25 +49,24 @@ class Visit:
     asked: list[str]
 
 
-def visit(page: Path | str, script: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
-    """Load `page` (a file that we made, or an address on loopback), run `script` when it is ready: `return` ends it."""
-    html = page.read_text(encoding="utf-8") if isinstance(page, Path) else None
-    if html is not None:
-        nonce = re.search(r'nonce="([^"]+)"', html)
-        probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{PROBE.replace("SCRIPT", script)}</script>'
-        copy = folder / "probed.html"
-        copy.write_text(html.replace("</body>", probe + "</body>"), encoding="utf-8")
-        page = copy.as_uri()
+def visit(page: Path, script: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
+    """Load a page that we made at a width, run `script` in it (its `return` is what was found), and listen."""
+    html = page.read_text(encoding="utf-8")
+    nonce = re.search(r'nonce="([^"]+)"', html)
+    probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{PROBE.replace("SCRIPT", script)}</script>'
+    (folder / "probed.html").write_text(html.replace("</body>", probe + "</body>"), encoding="utf-8")
+    frame = folder / "frame.html"
+    frame.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
     command = [
         CHROMIUM or "",
         *QUIET,
         f"--user-data-dir={folder / 'profile'}",
-        f"--window-size={width},1400",
+        f"--window-size={max(width, 600) + 40},1500",
         "--enable-logging=stderr",
         "--virtual-time-budget=6000",
         *(["--blink-settings=preferredColorScheme=0"] if dark else []),
         "--dump-dom",
-        str(page),
+        frame.as_uri(),
     ]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     match = re.search(r'<pre id="found">(.*?)</pre>', result.stdout, re.DOTALL)
