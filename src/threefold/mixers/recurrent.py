@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from threefold.mixers.base import CausalMixer
-from threefold.ops import recurrence
-from threefold.ops.cells import Cell, Weights
+from threefold.ops import onednn, recurrence
+from threefold.ops.cells import Cell, State, Weights
 from threefold.ops.gru import ResetAfter, ResetBefore
 from threefold.ops.lstm import LSTMCell
 from threefold.ops.rnn import IdentityCell, TanhCell
@@ -80,8 +80,16 @@ class RecurrentMixer(CausalMixer[S], Generic[S]):
         if form is Form.STEP:
             new = recurrence.step(self.cell, x[:, 0], state, self.weights, None if valid is None else valid[:, 0])
             return self._project(new[0][:, None], x), self.state_type(*new)
+        h, last = self._sequence(x, state, valid)
+        return self._project(h, x), self.state_type(*last)
+
+    def _sequence(self, x: Tensor, state: S, valid: Tensor | None) -> tuple[Float[Tensor, "b t n"], State]:
         states, last = recurrence.sequence(self.cell, x, state, self.weights, valid)
-        return self._project(states[0], x), self.state_type(*last)
+        return states[0], last
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        """Which code runs a whole sequence like x, and why not a faster one."""
+        return recurrence.path(self.cell, x, self.weights)
 
     def _project(self, h: Float[Tensor, "b t n"], x: Tensor) -> Float[Tensor, "b t d"]:
         h = h.to(x.dtype)
@@ -109,6 +117,15 @@ class LSTMMixer(RecurrentMixer[LSTMState]):
 
     def __init__(self, spec: LSTM, width: int) -> None:
         super().__init__(spec, width, LSTMCell())
+
+    def _sequence(self, x: Tensor, state: LSTMState, valid: Tensor | None) -> tuple[Float[Tensor, "b t n"], State]:
+        if onednn.why_not(x, self.weights, masked=valid is not None):
+            return super()._sequence(x, state, valid)
+        return onednn.lstm(x, state, self.weights)
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        reason = onednn.why_not(x, self.weights, masked=masked)
+        return f"{super().path(x)}; not oneDNN: {reason}" if reason else "oneDNN"
 
     def cells(
         self, x: Float[Tensor, "b t d"], state: LSTMState, *, valid: Bool[Tensor, "b t"] | None = None

@@ -58,6 +58,11 @@ def step(
     return new if valid is None else cells.choose(valid[:, None], new, state)
 
 
+def path(cell: Cell, x: Float[Tensor, "b t d"], w: Weights) -> str:
+    """Which code runs a sequence like x."""
+    return "torch"
+
+
 def derivation(
     cell: Cell,
     x: Float[Tensor, "b t d"],
