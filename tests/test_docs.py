@@ -1,4 +1,4 @@
-"""Every fenced command in README and docs runs: python blocks in a fresh interpreter, console lines in an empty folder."""
+"""Every fenced command in README and docs runs: python in a fresh interpreter, console lines in an empty folder."""
 
 import os
 import re
@@ -22,7 +22,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """The fenced blocks of a page. `<!-- slow -->` before one marks it; `<!-- not run: reason -->` gives the reason why not."""
+    """The fenced blocks of a page; `<!-- slow -->` or `<!-- not run: reason -->` may stand before one."""
     pattern = re.compile(
         r"(?:<!-- (?P<note>[^>]*) -->\s*)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
     )
