@@ -1,0 +1,89 @@
+"""Change a token, and every earlier output keeps its bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from threefold.laws.case import Case, lengths
+from threefold.laws.compare import Comparison
+from threefold.laws.influence import past_matters
+from threefold.laws.law import Absent, Law, does_not_apply
+from threefold.laws.subject import Subject
+from threefold.laws.tolerance import BITS
+
+ROWS = 32  # positions judged side by side, to bound memory
+BACKENDS = {"math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION}
+
+
+def applies(subject: Subject) -> Absent | None:
+    if not subject.mixes:
+        return does_not_apply("a feature map mixes no tokens")
+    if not subject.per_token:
+        return does_not_apply("one output for the whole sequence: nothing in it is early")
+    if not subject.claims.causal:
+        return does_not_apply("the layer is not meant to be causal")
+    return None
+
+
+def witness(subject: Subject) -> str | Absent:
+    return past_matters(subject) or does_not_apply("no token reaches a later output: nothing is mixed")
+
+
+def cases(subject: Subject) -> Iterator[Case]:
+    for T in lengths(subject.blocks):
+        if T > 1:
+            yield Case(T=T, B=1, how="eval")
+    some = [T for T in lengths(subject.blocks) if 1 < T <= 70]
+    for T in some:
+        yield Case(T=T, B=1, seed=1, how="train")
+    for backend in BACKENDS:
+        yield from (Case(T=T, B=1, seed=2, how=f"eval {backend}") for T in some)
+    for form in subject.forms[1:]:
+        yield from (Case(T=T, B=1, seed=3, how=f"eval {form}") for T in some)
+
+
+def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
+    mode, _, way = case.how.partition(" ")
+    x = subject.inputs(case.but(B=1))
+    other = subject.differing(x, case, 7)
+    if case.feature is not None and not subject.vocabulary:
+        one = torch.arange(subject.width) == case.feature
+        other = torch.where(one, other, x)
+    with torch.no_grad(), _backend(way):
+        for tokens in torch.tensor([case.at] if case.at is not None else range(1, case.T), dtype=torch.long).split(ROWS):
+            before = x.expand(len(tokens), *x.shape[1:]).clone()
+            after = before.clone()
+            rows = torch.arange(len(tokens))
+            after[rows, tokens] = other[0, tokens]
+            form = way if way in subject.forms else None
+            y = subject.run(before, training=mode == "train", form=form)
+            z = subject.run(after, training=mode == "train", form=form)
+            yield from _rows(y, z, tokens)
+
+
+def _rows(y: Tensor, z: Tensor, tokens: Tensor) -> Iterator[Comparison]:
+    for row, s in enumerate(tokens.tolist()):
+        if s > 0 and not torch.equal(y[row, :s], z[row, :s]):
+            remark = f"changing token {s} moved an earlier output"
+            yield Comparison("y", y[row : row + 1, :s], z[row : row + 1, :s], BITS, at=s, remark=remark)
+            return
+
+
+def _backend(way: str) -> AbstractContextManager[None]:
+    return sdpa_kernel(BACKENDS[way]) if way in BACKENDS else nullcontext()
+
+
+LAW = Law(
+    name="causal",
+    says="change a token, and every earlier output keeps its bits",
+    applies=applies,
+    cases=cases,
+    probe=probe,
+    witness=witness,
+    shrinks=("T", "at", "feature", "seed"),
+)

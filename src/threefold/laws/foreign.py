@@ -1,0 +1,208 @@
+"""Subjects that nobody here wrote. What a layer is meant to be is declared, or inferred and said."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from threefold.errors import InputError
+from threefold.laws.case import Case
+from threefold.laws.guard import untouched
+from threefold.laws.subject import WIDE, Claims, Subject
+from threefold.laws.wiring import (
+    PAIRS,
+    blocks_of,
+    causal_pairs,
+    named_tensors,
+    read,
+    sequence_of,
+    vocabulary_of,
+    width_of,
+)
+
+
+_TRY = Case(T=5, B=2)
+
+
+class Bare(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+class ModuleSubject(Subject):
+    """Any module (or function of a sequence): wired by its signature, tried once, its claims inferred where none are given."""
+
+    def __init__(
+        self,
+        make: Callable[[], nn.Module],
+        name: str,
+        claims: Claims = Claims(),  # noqa: B008
+        width: int | None = None,
+        vocabulary: int | None = None,
+    ) -> None:
+        self.name = name
+        self._make = make
+        with untouched():
+            module = self.build()
+            self.wiring = read(module)
+            self.blocks = blocks_of(module)
+            self._fit(module, width, vocabulary)
+            self._try_ways(module)
+            self.claims, said = infer(self, claims)
+        self.notes = (*self.wiring.said, *said)
+
+    def fresh(self) -> nn.Module:
+        return self._make()
+
+    def _fit(self, module: nn.Module, width: int | None, vocabulary: int | None) -> None:
+        """Find inputs that the module takes: vectors of some width, or ids."""
+        sizes = [width] if width else [] if vocabulary else width_of(module)
+        ids = [size for size in [vocabulary or vocabulary_of(module)] if size and not width]
+        failure: Exception | None = None
+        for size, words in [*((size, None) for size in sizes), *((1, words) for words in ids)]:
+            self.width, self.vocabulary = size, words
+            x = torch.zeros(2, 3, dtype=torch.long) if words else torch.zeros(2, 3, size, dtype=WIDE)
+            try:
+                y, self.per_token = sequence_of(self._raw(module, x, {}), 2, 3, self.wiring.time_first)
+                return
+            except Exception as error:
+                failure = failure or error
+        raise InputError(
+            f"{self.name} took neither (2, 3, width) vectors with width {', '.join(map(str, sizes)) or 'given'} nor ids: "
+            f"{type(failure).__name__}: {' '.join(str(failure).split())[:160]}. Give --width, --ids, or the constructor's --with."
+        )
+
+    def _try_ways(self, module: nn.Module) -> None:
+        """Believe a mask, a state or positions only after a call with them worked."""
+        x = self.differing(torch.zeros(2, 5, dtype=torch.long) if self.vocabulary else torch.zeros(2, 5, self.width, dtype=WIDE), _TRY, 1)
+        wiring = self.wiring
+        with torch.no_grad():
+            if wiring.mask:
+                self.masks = self._polarity(module, x)
+            self.streams = self._can_stream(module, x)
+            if wiring.place:
+                self.moves = _works(lambda: self.call(module, x, valid=None, at=torch.arange(5), form=None))
+
+    def _polarity(self, module: nn.Module, x: Tensor) -> bool:
+        """Whether the mask works, with its polarity tried: hiding nothing must change nothing."""
+        name, plain = self.wiring.mask, self._raw(module, x, {})
+        same = {
+            value: _works(lambda v=value: _equal(self._raw(module, x, {name: torch.full(x.shape[:2], v)}), plain))
+            for value in (True, False)
+        }
+        if not any(same.values()):
+            self.wiring = self.wiring.saying(f"{name} is no (B, T) mask of padding: left out", mask="")
+            return False
+        real = self.wiring.real if same[True] and same[False] else same[True]
+        meaning = "real token" if real else "padded token"
+        self.wiring = self.wiring.saying(f"{name}: True is a {meaning}", real=real)
+        return True
+
+    def _can_stream(self, module: nn.Module, x: Tensor) -> bool:
+        if self.vocabulary is None and x.is_floating_point() and getattr(module, "bidirectional", False):
+            return False
+        if self.wiring.steps:
+            if _works(lambda: self.feed(module, x, self.start(module, 2), valid=None, form=None)):
+                return True
+            self.wiring = self.wiring.saying("step(x_t, state) did not work: left out", steps=False)
+        if not self.wiring.state:
+            return False
+        if _works(lambda: self.feed(module, x, self.feed(module, x, None, valid=None, form=None)[1], valid=None, form=None)):
+            return True
+        self.wiring = self.wiring.saying(f"{self.wiring.state} did not continue a sequence: left out", state="")
+        return False
+
+    def offer_causal_mask(self, module: nn.Module) -> None:
+        """Declared causal, and not so by itself: pass a causal mask where the forward takes one."""
+        named = inspect.signature(module.forward).parameters
+        for name in PAIRS:
+            if name in named:
+                self.wiring = self.wiring.saying(f"declared causal: {name} is given the causal mask", pairs=name)
+                return
+
+    def _raw(self, module: nn.Module, x: Tensor, more: dict[str, Any]) -> Any:
+        if self.wiring.time_first:
+            x = x.transpose(0, 1)
+        first, *others = self.wiring.xs
+        return module(x, **dict.fromkeys(others, x), **more)
+
+    def call(self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None) -> Tensor:
+        if form == "step":
+            return torch.cat([y for y, _ in self._walk(module, x)], 1)
+        more: dict[str, Any] = {}
+        if valid is not None and self.wiring.mask:
+            more[self.wiring.mask] = valid if self.wiring.real else ~valid
+        if at is not None:
+            more[self.wiring.place] = at.expand(x.shape[:2])
+        if self.wiring.pairs:
+            more[self.wiring.pairs] = causal_pairs(x.shape[1], x)
+        return sequence_of(self._raw(module, x, more), x.shape[0], x.shape[1], self.wiring.time_first)[0]
+
+    def _walk(self, module: nn.Module, x: Tensor) -> list[tuple[Tensor, Any]]:
+        state, steps = self.start(module, len(x)), []
+        for t in range(x.shape[1]):
+            y, state = self.feed(module, x[:, t : t + 1], state, valid=None, form=None)
+            steps.append((y, state))
+        return steps
+
+    def start(self, module: nn.Module, batch: int) -> Any:
+        begin = getattr(module, "init_state", None)
+        if self.wiring.steps and callable(begin):
+            return begin(batch)
+        return None
+
+    def feed(self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None) -> tuple[Tensor, Any]:
+        if self.wiring.steps:
+            ys = []
+            for x_t in x.unbind(1):
+                y_t, state = module.step(x_t, state)  # type: ignore[operator]
+                ys.append(y_t)
+            return (torch.stack(ys, 1) if ys else x), state
+        output = self._raw(module, x, {self.wiring.state: state})
+        if not isinstance(output, tuple) or len(output) != 2:
+            raise InputError(f"{self.name} takes {self.wiring.state} and does not return (output, {self.wiring.state}).")
+        return sequence_of(output[0], x.shape[0], x.shape[1], self.wiring.time_first)[0], output[1]
+
+    def leaves(self, state: Any) -> dict[str, Tensor]:
+        return named_tensors(state)
+
+
+def infer(subject: ModuleSubject, claims: Claims) -> tuple[Claims, list[str]]:
+    """Fill in what nobody declared, from what the layer does, and say so."""
+    from threefold.laws.influence import looks_causal, looks_permuting
+
+    said: list[str] = []
+    if claims.causal is None and subject.per_token:
+        causal, sentence = looks_causal(subject)
+        claims = replace(claims, causal=causal)
+        said.append(sentence)
+    elif claims.causal and subject.per_token and not looks_causal(subject)[0]:
+        subject.offer_causal_mask(subject.module())
+    if claims.permutes is None and subject.per_token and not claims.causal:
+        permutes, sentence = looks_permuting(subject)
+        claims = replace(claims, permutes=permutes)
+        said.append(sentence)
+    return claims, [*said]
+
+
+def _works(call: Callable[[], Any]) -> bool:
+    try:
+        return call() is not False
+    except Exception:
+        return False
+
+
+def _equal(one: Any, other: Any) -> bool:
+    a, b = next(iter(named_tensors(one).values())), next(iter(named_tensors(other).values()))
+    return a.shape == b.shape and bool(torch.allclose(a, b, rtol=1e-9, atol=1e-9))
