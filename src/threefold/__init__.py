@@ -1,0 +1,47 @@
+"""Sequence mixers in three forms, proven to agree."""
+
+from typing import Any
+
+from threefold.errors import InputError
+from threefold.mixers.catalog import CATALOG
+from threefold.specs.attention import Linear, Softmax
+from threefold.specs.base import Form
+from threefold.specs.cross import Bidirectional, CrossAttention
+from threefold.specs.features import Elu1, Identity, Relu, Taylor
+from threefold.specs.positions import Alibi, Decay, Learned, Relative, Rotary, Shaw, Sinusoidal
+from threefold.specs.recurrent import GRU, LSTM, RNN
+
+__all__ = [
+    "CATALOG",
+    "GRU",
+    "LAWS",
+    "LSTM",
+    "RNN",
+    "Alibi",
+    "Bidirectional",
+    "CrossAttention",
+    "Decay",
+    "Elu1",
+    "Form",
+    "Identity",
+    "InputError",
+    "Learned",
+    "Linear",
+    "Relative",
+    "Relu",
+    "Rotary",
+    "Shaw",
+    "Sinusoidal",
+    "Softmax",
+    "Taylor",
+    "judge",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """LAWS and judge load torch, so they come when they are asked for."""
+    if name in ("LAWS", "judge"):
+        from threefold import laws
+
+        return getattr(laws, name)
+    raise AttributeError(f"module 'threefold' has no attribute {name!r}")

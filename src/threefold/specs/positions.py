@@ -35,16 +35,16 @@ class InputPositionSpec(Position):
 
 
 class ScorePositionSpec(Position):
-    """A term added to scores, built for a number of heads and a head dimension."""
+    """A term added to scores, built for a number of heads, a head dimension, and one direction or both."""
 
     site = Site.SCORES
     relative = True
 
-    def build(self, heads: int, key_dim: int) -> ScorePosition:
+    def build(self, heads: int, key_dim: int, causal: bool) -> ScorePosition:
         """The module (q, q_at, k_at) -> (B, H, T, S)."""
         from threefold import positions
 
-        return positions.build_scores(self, heads, key_dim)
+        return positions.build_scores(self, heads, key_dim, causal)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,10 @@ class Alibi(ScorePositionSpec):
 
 @dataclass(frozen=True)
 class Relative(ScorePositionSpec):
-    """score_ij + table[h, bucket(j - i)]: T5's buckets, exact for short distances, logarithmic up to max_distance."""
+    """score_ij + table[bucket(j - i), h]: T5's buckets, exact for short distances, logarithmic up to max_distance.
+
+    In a causal mixer all buckets serve the past; otherwise half of them serve each direction.
+    """
 
     buckets: int = 32
     max_distance: int = 128
@@ -114,12 +117,19 @@ class Relative(ScorePositionSpec):
 
 @dataclass(frozen=True)
 class Shaw(ScorePositionSpec):
-    """score_ij + q_i . r_clip(j - i), a learned vector for every clipped distance (scaled like the score itself)."""
+    """score_ij + q_i . r_clip(j - i), a learned vector for every clipped distance (scaled like the score itself).
+
+    The vectors are shared by all heads.
+    """
 
     reach: int = 16
 
     def __post_init__(self) -> None:
         require(self.reach >= 1, f"Shaw(reach={self.reach}): give a distance >= 1.")
+
+    def rows(self, causal: bool) -> int:
+        """Vectors in the table: one for every offset from -reach to 0, or to reach."""
+        return self.reach + 1 if causal else 2 * self.reach + 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""Feature maps phi: pure functions (..., K) -> (..., F)."""
+
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from math import factorial, prod, sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def elu1(x: Float[Tensor, "*s k"]) -> Float[Tensor, "*s k"]:
+    """max(x, 0) + exp(min(x, 0)): positive even where elu(x) + 1 rounds to 0."""
+    return x.clamp(min=0) + x.clamp(max=0).exp()
+
+
+@lru_cache(maxsize=64)
+def weights(key_dim: int, degree: int) -> tuple[float, ...]:
+    """1 / sqrt(a!) for the multi-indices |a| = degree, in the order in which `taylor` lists them."""
+    return tuple(
+        1.0 / sqrt(prod(factorial(index.count(i)) for i in set(index)))
+        for index in combinations_with_replacement(range(key_dim), degree)
+    )
+
+
+def taylor(x: Float[Tensor, "*s k"], degree: int) -> Float[Tensor, "*s f"]:
+    """x^a / sqrt(a!) for all |a| <= degree, by degree and then i <= j <= ..., so phi(q).phi(k) = sum_n (q.k)^n / n!.
+
+    Hierarchical: the monomials of degree n that start with x_i are x_i times a suffix of those of degree n - 1.
+    """
+    K = x.shape[-1]
+    blocks = [torch.ones_like(x[..., :1]), x]
+    monomials, starts = x, list(range(K))
+    for n in range(2, degree + 1):
+        parts = [x[..., i : i + 1] * monomials[..., starts[i] :] for i in range(K)]
+        monomials = torch.cat(parts, -1)
+        starts = [sum(part.shape[-1] for part in parts[:i]) for i in range(K)]
+        blocks.append(monomials * torch.tensor(weights(K, n), dtype=x.dtype, device=x.device))
+    return torch.cat(blocks, -1)
+
+
+def exp_series(s: Float[Tensor, "*s"], degree: int) -> Float[Tensor, "*s"]:
+    """sum_{n <= degree} s^n / n! by Horner's rule."""
+    total = 1.0 + s / degree
+    for n in range(degree - 1, 0, -1):
+        total = 1.0 + s * total / n
+    return total
