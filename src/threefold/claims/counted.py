@@ -1,0 +1,43 @@
+"""Counting for statements about growth: FLOPs of a function, and the longest chain of dependent steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import log
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from threefold.plan.count import count
+
+
+def flops(f: Callable[..., Any], *inputs: Tensor) -> int:
+    """Forward FLOPs of contractions, 2 per multiply-add, counted op by op on the meta device."""
+    return count(f, *(x.to("meta") for x in inputs), backward=False).forward
+
+
+def slope(lengths: Sequence[int], values: Sequence[float]) -> float:
+    """d log value / d log length between the first and the last length."""
+    return (log(values[-1]) - log(values[0])) / (log(lengths[-1]) - log(lengths[0]))
+
+
+def empty(*shape: int) -> Tensor:
+    """A tensor without numbers, for counting."""
+    return torch.empty(*shape, device="meta")
+
+
+def depth(y: Tensor) -> int:
+    """Nodes on the longest path of the autograd graph behind y: steps that cannot run at the same time."""
+    deepest: dict[Any, int] = {}
+    stack = [y.grad_fn]
+    while stack:
+        node = stack[-1]
+        before = [parent for parent, _ in node.next_functions if parent is not None]  # type: ignore[union-attr]
+        missing = [parent for parent in before if parent not in deepest]
+        if missing:
+            stack += missing
+            continue
+        deepest[node] = 1 + max((deepest[parent] for parent in before), default=0)
+        stack.pop()
+    return deepest[y.grad_fn]
