@@ -238,6 +238,8 @@ def _second(ctx: Any, *upstream: Tensor | None) -> tuple:
 
 
 def _gradients(pairs: list, sources: list[Tensor | None], *, create: bool) -> list[Tensor | None]:
+    if not pairs:
+        return [None] * len(sources)
     given = [source for source in sources if source is not None]
     heads, upstream = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(heads, given, upstream, create_graph=create, allow_unused=True))
