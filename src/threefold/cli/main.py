@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
+from typing import Protocol, cast
 
-from threefold.errors import InputError, nearest
+from threefold.cli.parse import ASK_FLAGS, FlagsAsked
+from threefold.errors import InputError, nearest, require
+
+
+class Runs(Protocol):
+    """What a command's module offers."""
+
+    def run(self, argv: list[str]) -> int:
+        """Do it; the exit code."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +28,9 @@ class Command:
     group: str
     says: str
 
-    def load(self) -> object:
+    def load(self) -> Runs:
         """The module `threefold.cli.<name>`."""
-        return import_module(f"threefold.cli.{self.name}")
+        return cast(Runs, import_module(f"threefold.cli.{self.name}"))
 
 
 COMMANDS = (
@@ -42,31 +53,88 @@ COMMANDS = (
 )
 
 
+SHELLS = {
+    "bash": '_threefold() { COMPREPLY=($(threefold --complete "${COMP_WORDS[@]:1}")); }\n'
+    "complete -o default -F _threefold threefold\n",
+    "zsh": "#compdef threefold\n_threefold() { compadd -- $(threefold --complete ${words[2,-1]}) || _files; }\n"
+    "compdef _threefold threefold\n",
+    "fish": "complete -c threefold -a '(threefold --complete (commandline -opc)[2..] (commandline -ct))'\n",
+}
+
+
 def usage() -> str:
     """The help: commands by what a person wants."""
     lines = ["usage: threefold COMMAND ...", ""]
     for group in dict.fromkeys(command.group for command in COMMANDS):
         lines += [f"{group}:", *(f"  {c.name:<10}{c.says}" for c in COMMANDS if c.group == group), ""]
-    return "\n".join([*lines, "`threefold COMMAND --help` shows its options and an example."])
+    return "\n".join(
+        [
+            *lines,
+            "`threefold COMMAND --help` shows its options and an example; --debug shows where an error came from.",
+            "Completion: `source <(threefold --completion bash)` (or zsh, fish).",
+        ]
+    )
 
 
 def run(argv: list[str]) -> int:
     """Dispatch; an InputError becomes one sentence and exit 2."""
-    if not argv or argv[0] in ("-h", "--help"):
-        sys.stdout.write(usage() + "\n")
-        return 0
     debug = "--debug" in argv
-    name, *rest = [word for word in argv if word != "--debug"]
+    name, *rest = [word for word in argv if word != "--debug"] or ["--help"]
     try:
-        command = {c.name: c for c in COMMANDS}.get(name)
-        if command is None:
-            raise InputError(f"no command {name!r}{nearest(name, (c.name for c in COMMANDS))} `threefold --help` lists them.")
-        return command.load().run(rest)  # type: ignore[attr-defined]
+        match name:
+            case "-h" | "--help":
+                sys.stdout.write(usage() + "\n")
+            case "--version":
+                sys.stdout.write(f"threefold {version('threefold')}\n")
+            case "--completion":
+                sys.stdout.write(completion(rest))
+            case "--complete":
+                sys.stdout.write("\n".join(candidates(rest)) + "\n")
+            case _:
+                return _command(name).load().run(rest)
+        return 0
     except InputError as error:
         if debug:
             raise
         sys.stderr.write(f"threefold {name}: {error}\n")
         return 2
+    except BrokenPipeError:  # `threefold ... | head`: the reader has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped.\n")
+        return 130
+
+
+def _command(name: str) -> Command:
+    command = next((c for c in COMMANDS if c.name == name), None)
+    if command is None:
+        near = nearest(name, (c.name for c in COMMANDS))
+        raise InputError(f"there is no command {name!r}{near or '.'} `threefold --help` lists them.")
+    return command
+
+
+def completion(words: list[str]) -> str:
+    """The script that makes a shell complete our words."""
+    shell = words[0] if words else ""
+    require(shell in SHELLS, f"--completion {shell!r}: give bash, zsh or fish.")
+    return SHELLS[shell]
+
+
+def candidates(words: list[str]) -> list[str]:
+    """What could stand in the place of the last word."""
+    *before, last = words or [""]
+    if not before:
+        return [c.name for c in COMMANDS if c.name.startswith(last)]
+    if not last.startswith("-"):
+        return []  # a file or a value: the shell's own completion
+    try:
+        _command(before[0]).load().run([ASK_FLAGS])
+    except FlagsAsked as asked:
+        return [flag for flag in asked.flags if flag.startswith(last)]
+    except InputError:
+        pass
+    return []
 
 
 def main() -> None:

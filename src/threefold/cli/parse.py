@@ -1,4 +1,4 @@
-"""From a dataclass to a command line: flags, help and one-sentence errors."""
+"""From a dataclass to a command line: flags, help, completion, and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ from typing import TypeVar
 from threefold.errors import InputError, nearest
 
 T = TypeVar("T")
+ASK_FLAGS = "--list-options"  # what shell completion gives a command to learn its options
+
+
+class FlagsAsked(Exception):  # noqa: N818 (it is an answer, not an error)
+    """The options of a command, asked for by shell completion."""
+
+    def __init__(self, flags: list[str]) -> None:
+        super().__init__()
+        self.flags = flags
 
 
 def parse(kind: type[T], argv: list[str], prog: str) -> T:
     """The dataclass filled from `argv`. Help is printed by tyro; a wrong flag or value becomes one InputError."""
     import tyro
 
+    if argv[:1] == [ASK_FLAGS]:
+        raise FlagsAsked(flags(kind))
     caught = io.StringIO()
     try:
         with contextlib.redirect_stderr(caught):
@@ -23,18 +34,43 @@ def parse(kind: type[T], argv: list[str], prog: str) -> T:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise InputError(_sentence(caught.getvalue(), argv)) from None
+        raise InputError(sentence(caught.getvalue(), prog)) from None
 
 
-def _sentence(boxed: str, argv: list[str]) -> str:
-    """Tyro's box as one sentence, with the nearest right word when a choice was missed."""
+def flags(kind: type) -> list[str]:
+    """The options that the help of a command shows."""
+    import tyro
+
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+        tyro.cli(kind, args=["--help"])
+    return sorted(set(re.findall(r"--[a-z][\w.-]*", shown.getvalue())))
+
+
+def sentence(boxed: str, prog: str) -> str:
+    """Tyro's box as one sentence: what was given, what is needed, the nearest right word."""
     words = " ".join(line.strip("│╭╮╰╯─ \t") for line in boxed.splitlines())
     text = re.sub(r"\s+", " ", words).strip()
-    text = re.split(r"For full helptext", text)[0].strip(" ─")
-    text = re.sub(r"^(Parsing error|Required options|Unrecognized options)\s*─*\s*", "", text).strip(" ─")
-    if found := re.search(r"\{([^}]+)\}", text):
-        choices = found.group(1).split(",")
-        wrong = [word for word in argv if word not in choices and nearest(word, choices)]
-        if wrong and not any(word in choices for word in argv):
-            text += nearest(wrong[0], choices)
+    text = re.split(r" ?─*╯? ?For full helptext", text)[0].strip(" ─")
+    if found := re.search(r"invalid choice '?([^']*)'? for argument '?([^\s']+)'?\. Expected one of \(([^)]*)\)", text):
+        wrong, flag, listed = found.groups()
+        choices = re.findall(r"'([^']*)'", listed)
+        return f"{flag} {wrong!r}: choose one of {', '.join(choices)}{nearest(wrong, choices)}"
+    if found := re.search(r"Unrecognized options?:? (-\S+?),? ?(?=\s|$)", text):
+        wrong = found.group(1).rstrip(",")
+        meant = nearest(wrong, re.findall(r"(--[\w.-]+)", text[found.end() :]))
+        return f"{wrong} is not an option{meant or '.'} `threefold {prog} --help` lists them."
+    if found := re.search(r"Unrecognized options?:? (.+?)(?: Perhaps|$)", text):
+        return f"{found.group(1)!r} was not expected here; `threefold {prog} --help` shows what is."
+    if found := re.search(r"(?:Missing from|required)[^:]*: (.+?)(?: Argument helptext|$)", text):
+        missing = re.sub(r"\s*\(required\)", "", found.group(1))
+        return f"{missing} is needed; `threefold {prog} --help` shows an example."
+    if found := re.search(r"Error parsing ([^:]+): (.+?)(?: Argument helptext|$)", text):
+        return f"{found.group(1)}: {_plain(found.group(2))}."
     return text or "the command line could not be read; add --help to see its options."
+
+
+def _plain(reason: str) -> str:
+    """Python's words for a wrong value as a person's."""
+    reason = re.sub(r"invalid literal for int\(\) with base 10: (.+)", r"\1 is not a whole number", reason)
+    return re.sub(r"could not convert string to float: (.+)", r"\1 is not a number", reason).rstrip(". ")

@@ -1,0 +1,5 @@
+"""`python -m threefold` is `threefold`."""
+
+from threefold.cli.main import main
+
+main()
