@@ -82,7 +82,7 @@ def classes(splits: dict[str, Rows]) -> tuple[str, ...]:
     require(
         len(known) <= max(50, len(splits["train"].labels) // 10),
         f"{len(known)} different labels in {len(splits['train'].labels)} rows: this looks like a column of text. "
-        "Name the columns with --data.columns.text and --data.columns.label.",
+        "Name the columns with --data.text and --data.label.",
     )
     return known
 

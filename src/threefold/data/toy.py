@@ -1,4 +1,4 @@
-"""Tasks whose answer is known: example number i is a function of (seed, i), so nothing is stored and nothing repeats."""
+"""Tasks whose answer is known: example i is a function of (seed, i), so nothing is stored and nothing repeats."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class NumberToy(Spec, ABC):
 
 @dataclass(frozen=True)
 class Adding(NumberToy):
-    """The sum of the two marked numbers: one mark in each half (Hochreiter & Schmidhuber 1997). Guessing 1 costs 1/6."""
+    """The sum of the two marked numbers, one in each half (Hochreiter & Schmidhuber 1997). Guessing 1 costs 1/6."""
 
     def __post_init__(self) -> None:
         require(self.length >= 2, f"Adding(length={self.length}): give at least 2.")

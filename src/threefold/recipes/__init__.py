@@ -1,0 +1,1 @@
+"""The recipes: the only list of them."""

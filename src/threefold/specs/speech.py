@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from threefold.nets.speech import Speech
 
 
-_FIXED = Sinusoidal()
-
-
 class Floor(Enum):
     """Over what the maximum is taken, below which (minus 8) log-mel values are cut."""
 
@@ -60,7 +57,7 @@ class SpeechSpec(NetSpec):
     encoder: StackSpec
     decoder: StackSpec
     front: LogMelSpec = LogMelSpec()
-    position: InputPositionSpec | None = _FIXED
+    position: InputPositionSpec | None = Sinusoidal()
     decoder_position: InputPositionSpec | None = None
     ctc: bool = False
 

@@ -18,7 +18,9 @@ Assets = dict[str, Any]  # JSON: what was read off the training data (vocabulary
 class Task(Protocol[Batch]):
     """A model to build, batches to learn from, and a way to measure."""
 
-    splits: tuple[str, ...]  # what `evaluate` knows, of "train", "valid", "test"
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """What `evaluate` knows, of "train", "valid", "test"."""
 
     def assets(self) -> Assets:
         """What a saved model needs of its training data, as JSON: the alphabet, the labels' names."""
