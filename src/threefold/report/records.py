@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from threefold.errors import InputError, require
+from threefold.train.files import read_json
 from threefold.train.record import Run
 
 SEED = "train.seed"
@@ -23,6 +24,7 @@ class Record:
     rows: tuple[dict[str, Any], ...]
     outcome: dict[str, Any]
     environment: dict[str, Any]
+    samples: tuple[dict[str, Any], ...] = ()
 
     @property
     def seed(self) -> int:
@@ -51,15 +53,14 @@ class Group:
 def read(folder: Path) -> Record:
     """One run's record."""
     run = Run.open(folder)
-    environment = run.folder / "environment.json"
-    from threefold.train.files import read_json
-
+    environment, samples = run.folder / "environment.json", run.folder / "samples.json"
     return Record(
         run.folder,
         run.recipe,
         tuple(run.rows()),
         run.done or {},
         read_json(environment) if environment.exists() else {},
+        tuple(read_json(samples)) if samples.exists() else (),
     )
 
 
