@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -126,6 +126,8 @@ class NumberToy(Spec, ABC):
 
     length: int = 50
 
+    channels: ClassVar[int] = 1
+
     @abstractmethod
     def draw(self, rng: Generator) -> Sum:
         """One example."""
@@ -138,6 +140,8 @@ class NumberToy(Spec, ABC):
 @dataclass(frozen=True)
 class Adding(NumberToy):
     """The sum of the two marked numbers, one in each half (Hochreiter & Schmidhuber 1997). Guessing 1 costs 1/6."""
+
+    channels: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         require(self.length >= 2, f"Adding(length={self.length}): give at least 2.")

@@ -24,7 +24,7 @@ class LogMelState(NamedTuple):
 
 
 class LogMel(nn.Module):
-    """frame_i = (max(log10(mel_i), max - 8) + 4) / 4 with mel_i = triangles . |STFT at sample i hop|^2, i < samples / hop.
+    """frame_i = (max(log10(mel_i), max - 8) + 4) / 4 with mel_i = triangles . |STFT_i|^2, i < samples / hop.
 
     The window is a periodic Hann of n_fft samples centred on i * hop; the sound is mirrored at its ends.
     """
