@@ -49,8 +49,9 @@ class Count:
 class _Watch(TorchDispatchMode):
     """Adds each op to the count as it runs."""
 
-    def __init__(self, seen: Count) -> None:
+    def __init__(self, seen: Count, given: list[Any]) -> None:
         super().__init__()
+        self.given = {leaf.untyped_storage()._cdata for leaf in given if isinstance(leaf, Tensor)}
         self.seen = seen
         self.path: list[str] = []
         self.backward = False
@@ -67,8 +68,9 @@ class _Watch(TorchDispatchMode):
         self.seen.forward += flops
         for path in set(self.path):
             self.seen.rows[path] += flops
-        sizes = [leaf.untyped_storage().nbytes() for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
-        self.seen.temporary = max([self.seen.temporary, *sizes])
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, Tensor) and leaf.untyped_storage()._cdata not in self.given:
+                self.seen.temporary = max(self.seen.temporary, leaf.untyped_storage().nbytes())
         return out
 
 
@@ -96,7 +98,7 @@ def count(
     modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
     owned = [*model.parameters(), *model.buffers()] if isinstance(model, nn.Module) else []
     seen = Count(params=parameters(model) if isinstance(model, nn.Module) else 0, rows=dict.fromkeys(modules, 0))
-    watch = _Watch(seen)
+    watch = _Watch(seen, [*owned, *tree_leaves(inputs)])
     with ExitStack() as stack:
         for path, module in modules.items():
             stack.enter_context(_named(watch, path, module))

@@ -159,8 +159,8 @@ cat clone constant_pad_nd copy copy_ diagonal_scatter embedding embedding_dense_
 empty_permuted empty_strided expand_copy exponential_ eye fill fill_ flip full full_like gather index index_add
 index_copy index_fill index_put index_put_ index_select isin kthvalue lift linspace masked_scatter masked_select
 max_pool2d_with_indices max_pool2d_with_indices_backward mode multinomial new_empty new_empty_strided new_full
-new_ones new_zeros nonzero normal normal_ one_hot ones ones_like pad_sequence pixel_shuffle rand rand_like randint
-randint_like randn randn_like randperm reflection_pad1d reflection_pad1d_backward reflection_pad2d repeat
+new_ones new_zeros nonzero normal normal_ one_hot ones ones_like pad_sequence pixel_shuffle promote_types rand rand_like
+randint randint_like randn randn_like randperm reflection_pad1d reflection_pad1d_backward reflection_pad2d repeat
 repeat_interleave replication_pad1d resize_ roll scalar_tensor scatter scatter_ searchsorted select_backward
 select_scatter set_ slice_backward slice_scatter sort split_copy split_with_sizes_copy stack topk tril tril_
 tril_indices triu triu_ triu_indices unbind_copy unfold_backward uniform_ unique_consecutive unsafe_split

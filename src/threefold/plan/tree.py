@@ -1,0 +1,31 @@
+"""From a spec to its plan: the one place that knows which paper op belongs to which spec."""
+
+from __future__ import annotations
+
+from threefold.cost import B, Plan, T
+from threefold.errors import InputError
+from threefold.plan.attend import softmax
+from threefold.plan.conventions import Conventions
+from threefold.plan.recur import recurrent
+from threefold.plan.sheet import Sheet, Signal
+from threefold.specs.attention import Softmax
+from threefold.specs.base import Form, MixerSpec
+from threefold.specs.recurrent import Recurrent
+
+
+def mixer(spec: MixerSpec, width: int, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
+    """The plan of one mixer on (B, T, width), its input wanting a gradient as inside a net."""
+    s = Sheet(type(spec).__name__, conventions)
+    y = run(s, spec, s.given(B, T, width, grad=True), form, "mixer")
+    return s.finish(y.shape)
+
+
+def run(s: Sheet, spec: MixerSpec, x: Signal, form: Form | None, name: str, valid: Signal | None = None) -> Signal:
+    """The mixer on paper, in one form; None is its first."""
+    form = form or spec.traits.forms[0]
+    match spec:
+        case Softmax():
+            return softmax(s, spec, x, form, name, valid)
+        case Recurrent():
+            return recurrent(s, spec, x, form, name, valid)
+    raise InputError(f"{spec!r} cannot be planned: it is none of the library's mixers. Count its module instead.")
