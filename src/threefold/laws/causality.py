@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from threefold.laws.case import Case, lengths
 from threefold.laws.compare import Comparison
 from threefold.laws.influence import past_matters
-from threefold.laws.law import Absent, Law, does_not_apply
+from threefold.laws.law import Absent, Declined, Law, does_not_apply
 from threefold.laws.subject import Subject
 from threefold.laws.tolerance import BITS
 
@@ -74,8 +75,20 @@ def _rows(y: Tensor, z: Tensor, tokens: Tensor) -> Iterator[Comparison]:
             return
 
 
-def _backend(way: str) -> AbstractContextManager[None]:
-    return sdpa_kernel(BACKENDS[way]) if way in BACKENDS else nullcontext()
+@contextmanager
+def _backend(way: str) -> Iterator[None]:
+    """One attention backend of torch's, if it takes this layer's shapes; else Declined."""
+    if way not in BACKENDS:
+        yield
+        return
+    with sdpa_kernel(BACKENDS[way]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the reasons why a backend declines
+        try:
+            yield
+        except RuntimeError as error:
+            if "No available kernel" in str(error):
+                raise Declined(f"torch's {way} attention does not take these shapes") from None
+            raise
 
 
 LAW = Law(

@@ -46,7 +46,7 @@ class Comparison:
     limit: float = 0.0
     at: int | None = None  # the disturbed position that this comparison speaks of
     remark: str = ""  # what a failure here means, in words
-    offset: tuple[int, ...] = ()  # added to the index, where a comparison speaks of a part
+    floor: float = 0.0  # sizes below this one are not to be told from 0
 
     def finding(self) -> Finding:
         """The worst entry. NaN where a number was expected is an infinite error."""
@@ -60,16 +60,15 @@ class Comparison:
         same = (got == expected) | (got.isnan() & expected.isnan())
         difference = torch.where(same, torch.zeros_like(difference), difference.nan_to_num(nan=inf, posinf=inf))
         finite = expected[expected.isfinite()].abs()
-        size = float(finite.max()) if finite.numel() else 0.0
+        size = max(float(finite.max()) if finite.numel() else 0.0, self.floor)
         flat = int(difference.argmax())
         index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), difference.shape))
         worst = float(difference.flatten()[flat])
-        shifted = tuple(i + o for i, o in zip(index, self.offset, strict=True)) if self.offset else index
         return Finding(
             self.what,
             worst / size if size else worst,
             self.limit,
-            shifted,
+            index,
             float(expected[index]),
             float(got[index]),
             self.at,

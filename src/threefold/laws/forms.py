@@ -18,6 +18,8 @@ from threefold.laws.tolerance import equal
 def applies(subject: Subject) -> Absent | None:
     if not subject.mixes:
         return does_not_apply("a feature map has one form")
+    if len(subject.forms) < 2 and subject.strict:
+        return does_not_apply("it declares one form")
     if len(subject.forms) < 2:
         return cannot_run("there is one way to compute it: no step(x_t, state), no state argument, no other form")
     return None

@@ -41,6 +41,10 @@ def cannot_run(reason: str) -> Absent:
     return Absent(Status.UNRUN, reason)
 
 
+class Declined(Exception):
+    """This machine offers no such variant: noted, and no fault of the subject."""
+
+
 @dataclass(frozen=True)
 class Counterexample:
     """The smallest case found, and its worst entry."""
@@ -130,6 +134,7 @@ class _Trial:
     broken: dict[str, tuple[Case, Finding]] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
     refused: dict[str, list[str]] = field(default_factory=dict)
+    declined: dict[str, str] = field(default_factory=dict)
     shaken: list[str] = field(default_factory=list)
     count: int = 0
 
@@ -140,6 +145,9 @@ class _Trial:
         self.count += 1
         try:
             failure, worst = self.look(case)
+        except Declined as error:
+            self.declined.setdefault(str(error), str(case))
+            return
         except Exception as error:
             self.refused.setdefault(_one_line(error), []).append(str(case))
             return
@@ -178,6 +186,8 @@ class _Trial:
             single = case.but(at=at, B=1)
             if alone := self.fails(single):
                 return single, alone
+        if self.law.name != "causal":
+            return case, found
         self.shaken.append(f"{case}: seen only beside other rows, which is for the batch law to judge")
         return None
 
@@ -185,6 +195,7 @@ class _Trial:
         """Add the account up."""
         notes = [*self.subject.notes, *self.shaken[:1]]
         notes += [f"{cases[0]}{f' and {len(cases) - 1} more' if cases[1:] else ''}: {why}" for why, cases in self.refused.items()]
+        notes += [f"{case} not tried: {why}" for why, case in self.declined.items()]
         if self.allow:
             notes.append(f"limit raised to {self.allow.limit:g} because {self.allow.because}")
         worst = self.worst

@@ -9,10 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from threefold.laws.subject import Claims, Subject
+from threefold.laws.subject import Score
 from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops.scan import leaves
-from threefold.specs.base import Form, MixerSpec
+from threefold.positions import HeadPosition, ScorePosition
+from threefold.specs.attention import Linear
+from threefold.specs.base import Form, MixerSpec, Site
 from threefold.specs.features import FeatureMap
+from threefold.specs.positions import Rotary
 
 
 class MixerSubject(Subject):
@@ -34,10 +38,11 @@ class MixerSubject(Subject):
         self.claims = Claims(
             causal=traits.causal,
             permutes=traits.permutes,
-            relative=position.relative if position is not None else None,
+            relative=position.relative if position is not None and position.site is not Site.DECAY else None,
             bounded=traits.bounded_state if traits.causal else None,
         )
-        self.moves = traits.causal and position is not None
+# a linear state's clock can be set; a cache's positions are its slots
+        self.moves = traits.causal and isinstance(spec, Linear) and isinstance(position, Rotary)
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -58,7 +63,7 @@ class MixerSubject(Subject):
         state, ys, first = module.init_state(len(x)), [], 0
         jumps = (torch.diff(at) != 1).nonzero().flatten() + 1
         for last in [*jumps.tolist(), len(at)]:
-            state = state._replace(at=torch.full_like(state.at, int(at[first])))
+            state = state._replace(count=torch.full_like(state.count, int(at[first])))
             y, state = module.scan(x[:, first:last], state, form=Form(form) if form else None)
             ys.append(y)
             first = last
@@ -74,6 +79,24 @@ class MixerSubject(Subject):
 
     def leaves(self, state: Any) -> dict[str, Tensor]:
         return leaves(state)
+
+
+    def scores(self) -> dict[str, tuple[Score, tuple[int, ...]]]:
+        """The scores that its position modules make of queries and keys."""
+        found: dict[str, tuple[Score, tuple[int, ...]]] = {}
+        if self.claims.relative is None:
+            return found
+        shape = (self.spec.heads, self.spec.key_size(self.width))
+        for part in self.module().modules():
+            if isinstance(part, HeadPosition):
+                found["turn"] = (lambda q, k, i, j, part=part: _dots(part(q, i), part(k, j))), shape  # type: ignore[misc]
+            elif isinstance(part, ScorePosition):
+                found["bias"] = (lambda q, k, i, j, part=part: part(q, i, j)), shape  # type: ignore[misc]
+        return found
+
+
+def _dots(q: Tensor, k: Tensor) -> Tensor:
+    return torch.einsum("bthk,bshk->bhts", q, k)
 
 
 class FeatureSubject(Subject):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from threefold.laws.case import Case
 from threefold.laws.guard import seeded
 
 WIDE = torch.float64
+Score = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,17 @@ class Subject(ABC):
         if dtype not in built:
             built[dtype] = self.build(dtype)
         return built[dtype]
+
+    def rounded_twin(self, dtype: torch.dtype) -> nn.Module:
+        """A float64 module with exactly the weights of `module(dtype)`."""
+        built = self.__dict__.setdefault("_twins", {})
+        if dtype not in built:
+            built[dtype] = self.build(dtype).to(WIDE)
+        return built[dtype]
+
+    def scores(self) -> dict[str, tuple[Score, tuple[int, ...]]]:
+        """By name, functions (q, k, q_at, k_at) -> scores of its own position modules, and the shape of a token's heads."""
+        return {}
 
     def run(
         self,

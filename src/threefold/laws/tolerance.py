@@ -16,11 +16,14 @@ def equal(dtype: torch.dtype, T: int) -> float:
 
 
 def difference(order: int) -> tuple[float, float]:
-    """(step, limit) of central differences in float64, where truncation and rounding balance near eps^(1/3).
-
-    Entries are compared with the largest one, and the function is sampled at a distance of about its own size.
-    """
+    """(step, limit) of central differences in float64, where truncation and rounding balance near eps^(1/3)."""
     return (1e-5, 1e-6) if order == 1 else (1e-5, 5e-6)
+
+
+def resolution(order: int, value: float) -> float:
+    """The smallest slope that central differences of a number of this size can tell from 0, to the limit above."""
+    step, limit = difference(order)
+    return 4 * torch.finfo(torch.float64).eps * abs(value) / (step * limit)
 
 
 def rounded(dtype: torch.dtype, T: int, scale: float) -> float:
@@ -35,3 +38,8 @@ def rounded(dtype: torch.dtype, T: int, scale: float) -> float:
 def chance(draws: int) -> float:
     """Standard errors within which a mean of `draws` random draws must fall: missed once in 10^9 for a normal."""
     return 6.2 if draws >= 256 else 8.0
+
+
+def turned(dtype: torch.dtype, offset: int) -> float:
+    """Positions moved by `offset`: an angle p.theta is known to eps.p, whatever is done with it afterwards."""
+    return equal(dtype, 1) + 8 * torch.finfo(dtype).eps * offset

@@ -1,0 +1,100 @@
+"""Counted FLOPs and saved bytes grow with T as declared. Wall time is never asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from math import lcm
+
+import torch
+
+from threefold.laws.case import Case
+from threefold.laws.compare import Comparison, fact
+from threefold.laws.law import Absent, Law, does_not_apply
+from threefold.laws.subject import Subject
+from threefold.plan.count import Count, count
+from threefold.specs.base import Form
+
+POINTS = 4  # a cubic can be told from a square
+LONGEST = 96
+
+
+def applies(subject: Subject) -> Absent | None:
+    if not subject.mixes:
+        return does_not_apply("a feature map has no length")
+    if subject.spec is None and subject.claims.growth is None:
+        try:
+            flops, saved = degrees(subject, "whole")
+        except Exception as error:
+            return does_not_apply(f"no growth was declared, and counting raised {type(error).__name__}: {error}")
+        return does_not_apply(f"no growth was declared (--growth); counted: FLOPs as T^{flops}, saved bytes as T^{saved}")
+    return None
+
+
+def witness(subject: Subject) -> str | Absent:
+    """The counts do grow."""
+    seen = counted(subject, subject.forms[0], base(subject))
+    return f"{seen.forward:,} forward FLOPs at T={base(subject)}" if seen.forward else does_not_apply("no FLOP of a contraction was counted")
+
+
+def cases(subject: Subject) -> Iterator[Case]:
+    forms = [form for form in subject.forms if form != "step"] if subject.spec is not None else subject.forms[:1]
+    yield from (Case(T=base(subject), B=1, how=form) for form in forms)
+
+
+def base(subject: Subject) -> int:
+    """A length that every block size divides, so that no remainder spoils a degree."""
+    whole = lcm(*(subject.blocks or (1,)))
+    return max(whole * (16 // whole or 1), 2) if whole <= LONGEST else max(subject.blocks)
+
+
+def counted(subject: Subject, form: str, T: int) -> Count:
+    """One forward and backward pass, where nothing is computed."""
+    module = copy.deepcopy(subject.module(torch.float32)).to("meta")
+    case = Case(T=T, B=1)
+    x = subject.inputs(case).to("meta")
+    x = x if subject.vocabulary else x.float().requires_grad_()
+    return count(lambda x: subject.run(x, module=module, form=form if subject.strict else None), x)
+
+
+def degree(values: list[int]) -> int:
+    """The order of the last difference that is not 0 everywhere."""
+    found = 0
+    for order in range(1, len(values)):
+        values = [b - a for a, b in zip(values, values[1:], strict=False)]
+        found = order if any(values) else found
+    return found
+
+
+def degrees(subject: Subject, form: str) -> tuple[int, int]:
+    """(FLOPs, saved bytes): degrees in T."""
+    seen = [counted(subject, form, base(subject) * n) for n in range(1, POINTS + 1)]
+    return degree([each.forward for each in seen]), degree([each.saved for each in seen])
+
+
+def declared(subject: Subject, form: str) -> tuple[int, int]:
+    """What the plan, or the user, says."""
+    if subject.claims.growth is not None:
+        return subject.claims.growth, subject.claims.growth
+    total = subject.spec.plan(subject.width, Form(form)).total
+    return total.forward.smooth().degree("T"), total.saved.smooth().degree("T")
+
+
+def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
+    flops, saved = degrees(subject, case.how)
+    most_flops, most_saved = declared(subject, case.how)
+    remark = f"counted on the meta device at T = {base(subject)} times 1 to {POINTS}"
+    yield fact("degree of FLOPs in T", most_flops, flops, remark)
+    if subject.claims.growth is None or saved > most_saved:
+        yield fact("degree of saved bytes in T", most_saved, saved, remark)
+
+
+LAW = Law(
+    name="growth",
+    says="counted FLOPs and saved bytes grow with the length as declared",
+    applies=applies,
+    cases=cases,
+    probe=probe,
+    witness=witness,
+    shrinks=(),
+)
