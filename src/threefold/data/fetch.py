@@ -19,7 +19,8 @@ class Source:
     url: str
     checksum: str
     megabytes: float
-    unpacked: str = ""  # the folder or file inside an archive; empty: the file itself
+    unpacked: str = ""  # the folder inside an archive; empty: the file itself
+    unlabelled: str = ""  # a file of that folder whose labels are secret: set aside, so that it is not taken for a test
 
     @property
     def file(self) -> str:
@@ -53,6 +54,7 @@ SOURCES = (
         checksum="md5:9f81648d4199384278b86e315dac217c",
         megabytes=7.4,
         unpacked="SST-2",
+        unlabelled="test.tsv",
     ),
     Source(
         name="tinyshakespeare",
@@ -113,6 +115,8 @@ def fetch(what: Source, *, progress: bool = False) -> Path:
         raise InputError(
             f"{what.name} could not be fetched from {what.url} ({type(error).__name__}: {error})."
         ) from None
+    if what.unlabelled and (path / what.unlabelled).exists():
+        (path / what.unlabelled).rename(path / f"unlabelled-{what.unlabelled}")
     require(path.exists(), f"{what.file} was fetched, but holds no {what.unpacked!r}.")
     return path
 

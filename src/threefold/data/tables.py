@@ -125,7 +125,7 @@ def _places(first: list[str], columns: Columns, path: Path) -> tuple[tuple[int, 
         return (0, 1), False
     missing = "text" if text is None else "label"
     raise InputError(
-        f"{path}: no {missing} column among {first[:8]}: name the columns with --data.text and "
+        f"{path.name}: no {missing} column among {[cell[:20] for cell in first[:8]]}: name the columns with --data.text and "
         "--data.label (names, or numbers from 0 where there is no header)."
     )
 
