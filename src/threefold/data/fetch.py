@@ -116,7 +116,7 @@ def fetch(what: Source, *, progress: bool = False) -> Path:
             f"{what.name} could not be fetched from {what.url} ({type(error).__name__}: {error})."
         ) from None
     if what.unlabelled and (path / what.unlabelled).exists():
-        (path / what.unlabelled).rename(path / f"unlabelled-{what.unlabelled}")
+        (path / what.unlabelled).rename(path / f"{what.unlabelled}.unlabelled")
     require(path.exists(), f"{what.file} was fetched, but holds no {what.unpacked!r}.")
     return path
 

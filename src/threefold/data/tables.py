@@ -124,8 +124,9 @@ def _places(first: list[str], columns: Columns, path: Path) -> tuple[tuple[int, 
     if text is None and label is None and columns == Columns() and len(first) == 2:
         return (0, 1), False
     missing = "text" if text is None else "label"
+    shown = [cell[:20] for cell in first[:8]]
     raise InputError(
-        f"{path.name}: no {missing} column among {[cell[:20] for cell in first[:8]]}: name the columns with --data.text and "
+        f"{path.name}: no {missing} column among {shown}: name the columns with --data.text and "
         "--data.label (names, or numbers from 0 where there is no header)."
     )
 
