@@ -86,7 +86,7 @@ class SoftmaxMixer(CausalMixer[Cache]):
     def mix(
         self, x: Float[Tensor, "b t d"], state: Cache, valid: Bool[Tensor, "b t"] | None, form: Form
     ) -> tuple[Float[Tensor, "b t d"], Cache]:
-        start = state.count[:1] if state.even and valid is None else state.count
+        start = state.tokens[:1] if state.even and valid is None else state.tokens
         q, k, v = self.heads.entering(x, positions(start, x.shape[1], valid))
         y, state = FORMS[form](q, k, v, state, valid=valid, bias=self.heads.bias, chunk=self.spec.chunk)
         return self.heads.joined(y), state

@@ -40,7 +40,7 @@ def report(spec: Linear, before: Int[Tensor, " b"], after: Int[Tensor, " b"]) ->
 
 
 class LinearHeads(Heads):
-    """Queries and keys turned before a map of q.k; for any other map, the features are turned, in the numerator only."""
+    """Queries and keys turned before a map of q.k; for any other map, features are turned, in the numerator only."""
 
     def __init__(self, spec: Linear, width: int, source: int | None = None) -> None:
         super().__init__(spec, width, spec.heads, source)
@@ -82,7 +82,7 @@ class LinearMixer(CausalMixer[LinearState]):
     def mix(
         self, x: Float[Tensor, "b t d"], state: LinearState, valid: Bool[Tensor, "b t"] | None, form: Form
     ) -> tuple[Float[Tensor, "b t d"], LinearState]:
-        at = positions(state.count, x.shape[1], valid)
+        at = positions(state.tokens, x.shape[1], valid)
         q, k, v = self.heads.entering(x, at)
         before = state.nonpositive
         if self.heads.turns_features:
@@ -100,7 +100,7 @@ class LinearMixer(CausalMixer[LinearState]):
     def _turned(
         self, q: Tensor, k: Tensor, v: Tensor, at: Tensor, state: LinearState, valid: Tensor | None, form: Form
     ) -> tuple[Tensor, LinearState]:
-        """y_m = sum_n (R_m phi(q_m)).(R_n phi(k_n)) v_n / sum_n phi(q_m).phi(k_n): two reads with the features given."""
+        """y_m = sum_n (R_m phi(q_m)).(R_n phi(k_n)) v_n / sum_n phi(q_m).phi(k_n): two reads of given features."""
         assert self.heads.turn is not None
         wide = state.memory.dtype
         q, k = self.spec.features.phi(q.to(wide)), self.spec.features.phi(k.to(wide))
@@ -117,7 +117,7 @@ class LinearMixer(CausalMixer[LinearState]):
         )
         if not self.spec.normalised:
             return top.to(v.dtype), top_state._replace(mass=state.mass)
-        mass = linear.LinearState(state.mass[..., None], state.mass[..., :0], state.count, state.nonpositive)
+        mass = linear.LinearState(state.mass[..., None], state.mass[..., :0], state.tokens, state.nonpositive)
         ones = torch.ones_like(v[..., :1], dtype=wide)
         below, mass = run(q, k, ones, mass, features=Identity(), valid=valid, chunk=self.spec.chunk)
         y, bad = linear.divided(top, below, valid, self.spec.features)

@@ -26,7 +26,7 @@ class Cache(NamedTuple):
 
     keys: Tensor  # (B, G, capacity, K)
     values: Tensor  # (B, G, capacity, V)
-    count: Tensor  # (B,): valid tokens so far, which is also the next position
+    tokens: Tensor  # (B,): valid tokens so far, which is also the next position
     slots: int  # no row holds more
     even: bool  # every row holds exactly `slots`
     serial: int
@@ -34,8 +34,8 @@ class Cache(NamedTuple):
 
     def canonical(self) -> Cache:
         """What the state means: no room to grow, and zeros where a shorter row has nothing."""
-        longest = int(self.count.max()) if len(self.count) else 0
-        real = torch.arange(longest, device=self.count.device) < self.count[:, None]
+        longest = int(self.tokens.max()) if len(self.tokens) else 0
+        real = torch.arange(longest, device=self.tokens.device) < self.tokens[:, None]
         keys, values = (
             torch.where(real[:, None, :, None], buffer[:, :, :longest], torch.zeros((), dtype=buffer.dtype))
             for buffer in (self.keys, self.values)
@@ -64,13 +64,13 @@ def append(
     """The cache with the valid tokens behind it. `record`: autograd watches, so nothing is written in place."""
     length = k.shape[1]
     k, v = cleared(k, valid).transpose(1, 2), cleared(v, valid).transpose(1, 2)
-    count = advance(cache.count, length, valid)
+    count = advance(cache.tokens, length, valid)
     even = cache.even and valid is None
     place = (
         None
         if even
         else packed(
-            cache.count, torch.ones(k.shape[0], length, dtype=torch.bool, device=k.device) if valid is None else valid
+            cache.tokens, torch.ones(k.shape[0], length, dtype=torch.bool, device=k.device) if valid is None else valid
         )
     )
     slots = cache.slots + length
@@ -81,7 +81,7 @@ def append(
     if record:
         keys, values = (_joined(old, new, place) for old, new in zip(cache.seen(), (k, v), strict=True))
         return Cache(keys, values, count, slots, even, 0, None)
-    return _written(cache, k, v, place)._replace(count=count, slots=slots, even=even)
+    return _written(cache, k, v, place)._replace(tokens=count, slots=slots, even=even)
 
 
 def _joined(old: Tensor, new: Tensor, place: Tensor | None) -> Tensor:
@@ -93,7 +93,7 @@ def _joined(old: Tensor, new: Tensor, place: Tensor | None) -> Tensor:
 
 
 def _written(cache: Cache, k: Tensor, v: Tensor, place: Tensor | None) -> Cache:
-    """The same buffers with the new tokens written behind, or buffers of twice the size if there is no room or no right."""
+    """The same buffers with the new tokens behind, or buffers of twice the size if there is no room or no right."""
     start, stop = cache.slots, cache.slots + k.shape[2]
     keys, values, lease = cache.keys, cache.values, cache.lease
     locked = keys.is_inference() and not torch.is_inference_mode_enabled()

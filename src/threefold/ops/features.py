@@ -15,12 +15,17 @@ def elu1(x: Float[Tensor, "*s k"]) -> Float[Tensor, "*s k"]:
 
 
 @lru_cache(maxsize=64)
-def weights(key_dim: int, degree: int) -> tuple[float, ...]:
-    """1 / sqrt(a!) for the multi-indices |a| = degree, in the order in which `taylor` lists them."""
+def _weights(key_dim: int, degree: int) -> tuple[float, ...]:
     return tuple(
         1.0 / sqrt(prod(factorial(index.count(i)) for i in set(index)))
         for index in combinations_with_replacement(range(key_dim), degree)
     )
+
+
+@torch.compiler.assume_constant_result
+def weights(key_dim: int, degree: int) -> tuple[float, ...]:
+    """1 / sqrt(a!) for the multi-indices |a| = degree, in the order in which `taylor` lists them."""
+    return _weights(key_dim, degree)
 
 
 def taylor(x: Float[Tensor, "*s k"], degree: int) -> Float[Tensor, "*s f"]:

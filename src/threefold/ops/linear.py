@@ -6,6 +6,7 @@ Values carry a last column of ones when normalised, so that z is the last column
 invalid token's whole row is 0, ones included (phi(0) is not 0), and it fades nothing. Sums are float32 or wider.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,7 +24,7 @@ class LinearState(NamedTuple):
 
     memory: Tensor  # (B, H, F, V): S
     mass: Tensor  # (B, H, F): z; (B, H, 0) where nothing is normalised
-    count: Tensor  # (B,): valid tokens so far
+    tokens: Tensor  # (B,): valid tokens so far
     nonpositive: Tensor  # (B,): outputs so far, over tokens and heads, whose normaliser was not positive
 
 
@@ -76,8 +77,9 @@ def parallel(
     sums = _joined(state)
     into, out, between = _fades(rates, q.shape[2], valid, q)
     y = (features.scores(q, k) * between) @ w + (features.phi(q) @ sums) * into
-    total = into[..., -1:, :] if q.shape[2] and rates is not None else 1.0
-    sums = sums * total + features.phi(k).transpose(-1, -2) @ (w * out)
+    if q.shape[2] and isinstance(into, Tensor):
+        sums = sums * into[..., -1:, :]
+    sums = sums + features.phi(k).transpose(-1, -2) @ (w * out)
     return _left(y, sums, v, state, valid, features)
 
 
@@ -109,7 +111,9 @@ def chunked(
     into, out, between = _fades(rates, chunk, real if real is None else real.unflatten(1, (count, chunk)), q)
     gains = features.phi(k).transpose(-1, -2) @ (w * out)
     starts = []
-    totals = [1.0] * gains.shape[2] if rates is None else into[..., -1:, :].expand(*gains.shape[:3], 1, 1).unbind(2)
+    totals: Sequence[Tensor | float] = [1.0] * gains.shape[2]
+    if isinstance(into, Tensor):
+        totals = into[..., -1:, :].expand(*gains.shape[:3], 1, 1).unbind(2)
     for gain, total in zip(gains.unbind(2), totals, strict=True):
         starts.append(sums)
         sums = sums * total + gain
@@ -133,7 +137,7 @@ def remember(
     _, k, w = _entered(k, k, v, features, valid, like.dtype, normalised=normalised)
     sums = features.phi(k).transpose(-1, -2) @ w
     memory, mass = _unjoined(sums, v.shape[-1], state)
-    return LinearState(memory, mass, advance(state.count, k.shape[2], valid), state.nonpositive)
+    return LinearState(memory, mass, advance(state.tokens, k.shape[2], valid), state.nonpositive)
 
 
 def recall(
@@ -147,7 +151,7 @@ def recall(
     wide = state.memory.dtype
     scaled = cleared(q, valid).transpose(1, 2).to(wide) * features.scale(q.shape[-1])
     y = (features.phi(scaled) @ _joined(state)).transpose(1, 2)
-    some = (state.count > 0)[:, None].expand(-1, q.shape[1])
+    some = (state.tokens > 0)[:, None].expand(-1, q.shape[1])
     y, bad = _normalised(y, state.memory.shape[-1], some if valid is None else valid & some, features)
     return y.to(q.dtype), state._replace(nonpositive=state.nonpositive + bad)
 
@@ -187,7 +191,7 @@ def _entered(
     *,
     normalised: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """q (scaled, here and in recall only), k and the widened values: heads first, without padding, accumulating dtype."""
+    """q (scaled, here and in recall only), k and the widened values: heads first, no padding, accumulating dtype."""
     q, k, v = (cleared(x, valid).transpose(1, 2).to(wide).contiguous() for x in (q, k, v))
     if normalised:
         ones = (
@@ -219,7 +223,7 @@ def _left(
     """The outputs in their own layout and dtype, and the state after them."""
     memory, mass = _unjoined(sums, v.shape[-1], state)
     y, bad = _normalised(y.transpose(1, 2), v.shape[-1], valid, features)
-    count = advance(state.count, v.shape[1], valid)
+    count = advance(state.tokens, v.shape[1], valid)
     return y.to(v.dtype), LinearState(memory, mass, count, state.nonpositive + bad)
 
 

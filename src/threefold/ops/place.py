@@ -1,4 +1,4 @@
-"""Where a token stands. Positions count valid tokens, per row: left, right and scattered padding all equal no padding."""
+"""Where a token stands. Positions count valid tokens, per row: padding on any side, or scattered, equals none."""
 
 import torch
 from jaxtyping import Bool, Int

@@ -21,7 +21,7 @@ def angles(at: Int[Tensor, "*s"], dim: int, base: float) -> Float[Tensor, "*s p"
 def rotate(
     x: Float[Tensor, "b t h k"], at: Int[Tensor, "#b t"], base: float, layout: Layout
 ) -> Float[Tensor, "b t h k"]:
-    """R_p x for every head, R_p block-diagonal in 2 x 2 rotations by p.theta_i, so that (R_m q).(R_n k) = q.R_{n-m} k."""
+    """R_p x for every head, R_p block-diagonal in 2 x 2 rotations by p.theta_i: (R_m q).(R_n k) = q.R_{n-m} k."""
     wide = accumulator(x.dtype)
     turn = angles(at, x.shape[-1], base)[:, :, None]
     cos, sin = turn.cos().to(wide), turn.sin().to(wide)
@@ -39,6 +39,6 @@ def sinusoids(at: Int[Tensor, "*s"], width: int, base: float) -> Float[Tensor, "
 
 
 def relayout(key_dim: int, layout: Layout) -> Int[Tensor, " k"]:
-    """Which entry of the other layout comes to each place of `layout`: x_halves = x_interleaved[relayout(K, HALVES)]."""
+    """Which entry of the other layout comes to each place of `layout`: x_halves = x_pairs[relayout(K, HALVES)]."""
     pairs = torch.arange(key_dim).view(-1, 2) if layout is Layout.HALVES else torch.arange(key_dim).view(2, -1)
     return pairs.T.flatten()

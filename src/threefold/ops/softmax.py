@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from threefold.ops.cache import Cache, append
+from threefold.ops.fused import attention
 from threefold.ops.place import positions
 from threefold.ops.scan import accumulator, cleared
 
@@ -95,7 +95,7 @@ def everywhere(
     bias: Bias | None = None,
     chunk: int | None = None,
 ) -> Float[Tensor, "b t h v"]:
-    """Every query sees the whole memory. `chunk` None: fused, otherwise online. An empty memory gives the empty sum 0."""
+    """Every query sees the whole memory. `chunk` None: fused, otherwise online. An empty memory gives 0."""
     q = cleared(q, valid)
     keys, values, seen = memory
     batch, length, size = len(q), q.shape[1], keys.shape[2]
@@ -122,7 +122,7 @@ def _entered(
     """The queries without padding, the cache with the new tokens, and the positions of both."""
     watched = any(x.requires_grad for x in (q, k, v, state.keys, state.values))
     record = torch.compiler.is_compiling() or (torch.is_grad_enabled() and watched)
-    row = state.count[:1] if state.even and valid is None else state.count
+    row = state.tokens[:1] if state.even and valid is None else state.tokens
     q_at = positions(row, q.shape[1], valid)
     state = append(state, k, v, valid, record=record)
     k_at = torch.arange(state.slots, device=q.device)[None]
@@ -157,13 +157,7 @@ def _attend(q: Tensor, keys: Tensor, values: Tensor, add: Tensor | None) -> Floa
 def _fused(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, causal: bool) -> Float[Tensor, "b t h v"]:
     if q.shape[1] == 0 or keys.shape[2] == 0:
         return _attend(q, keys, values, None)
-    heads, groups = q.shape[2], keys.shape[1]
-    if heads != groups:
-        keys, values = (x.repeat_interleave(heads // groups, 1) for x in (keys, values))
-    if mask is not None and mask.dtype != torch.bool:
-        mask = mask.to(q.dtype)
-    y = scaled_dot_product_attention(q.transpose(1, 2), keys, values, attn_mask=mask, is_causal=causal)
-    return y.transpose(1, 2)
+    return attention(q.transpose(1, 2), keys, values, mask, causal=causal).transpose(1, 2)
 
 
 def _online(
@@ -190,8 +184,7 @@ def _online(
 
     def row(q: Tensor, q_at: Tensor, count: int) -> Tensor:
         m = q.new_full((1, 1, 1, 1), FAR, dtype=accumulator(q.dtype))
-        l: Tensor | float = 0.0
-        o: Tensor | float = 0.0
+        l = o = torch.zeros_like(m)
         for keys, values, k_at, seen in blocks[:count]:
             s = _scores(q, keys)
             s = s + bias(q, q_at, k_at) if bias else s
