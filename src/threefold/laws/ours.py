@@ -63,7 +63,7 @@ class MixerSubject(Subject):
         state, ys, first = module.init_state(len(x)), [], 0
         jumps = (torch.diff(at) != 1).nonzero().flatten() + 1
         for last in [*jumps.tolist(), len(at)]:
-            state = state._replace(count=torch.full_like(state.count, int(at[first])))
+            state = state._replace(tokens=torch.full_like(state.tokens, int(at[first])))
             y, state = module.scan(x[:, first:last], state, form=Form(form) if form else None)
             ys.append(y)
             first = last
