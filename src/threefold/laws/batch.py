@@ -41,7 +41,7 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
         y = subject.run(x, training=mode == "train")
         if what == "joining":
             alone = subject.run(x[:1], training=mode == "train")
-            yield Comparison("y", alone, y[:1], equal(WIDE, case.T), remark="joining a batch changed a row beyond rounding")
+            yield Comparison("y", alone, y[:1], equal(subject.precision, case.T), remark="joining a batch changed a row beyond rounding")
             return
         other = subject.differing(x, case, 7) if what == "content" else torch.full_like(x, nan)
         other[0] = x[0]

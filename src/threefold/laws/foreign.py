@@ -16,6 +16,7 @@ from threefold.laws.guard import untouched
 from threefold.laws.subject import WIDE, Claims, Subject
 from threefold.laws.wiring import (
     PAIRS,
+    Narrowest,
     blocks_of,
     causal_pairs,
     named_tensors,
@@ -59,6 +60,7 @@ class ModuleSubject(Subject):
             self.blocks = blocks_of(module)
             self._fit(module, width, vocabulary)
             self._try_ways(module)
+            self._narrow(module)
             self.claims, said = infer(self, claims)
         self.notes = (*self.wiring.said, *said)
 
@@ -122,6 +124,14 @@ class ModuleSubject(Subject):
             return True
         self.wiring = self.wiring.saying(f"{self.wiring.state} did not continue a sequence: left out", state="")
         return False
+
+    def _narrow(self, module: nn.Module) -> None:
+        """A layer that leaves float64 inside cannot be held to float64's rounding."""
+        with torch.no_grad(), Narrowest() as watch:
+            self.run(self.inputs(_TRY), module=module)
+        self.precision = watch.dtype
+        if watch.dtype is not WIDE:
+            self.wiring = self.wiring.saying(f"computes partly in {watch.dtype}: judged by its rounding".replace("torch.", ""))
 
     def offer_causal_mask(self, module: nn.Module) -> None:
         """Declared causal, and not so by itself: pass a causal mask where the forward takes one."""

@@ -49,7 +49,7 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
     valid = None
     if what == "masked":
         valid = torch.rand(case.B, case.T, generator=torch.Generator().manual_seed(case.seed)) < 0.7
-    limit = equal(WIDE, case.T)
+    limit = equal(subject.precision, case.T)
     if what == "gradients":
         yield from _gradients(subject, case, form, reference, x)
         return
@@ -91,7 +91,7 @@ def _gradients(subject: Subject, case: Case, form: str, reference: str, x: Tenso
         found.append(torch.autograd.grad((y * weights).sum(), list(sources.values()), allow_unused=True))
     for name, expected, got in zip(sources, *found, strict=True):
         one, other = (torch.zeros_like(sources[name]) if g is None else g for g in (expected, got))
-        yield Comparison(f"d {name}", one, other, 10 * equal(WIDE, case.T), remark=f"the gradient of {form} differs from {reference}'s")
+        yield Comparison(f"d {name}", one, other, 10 * equal(subject.precision, case.T), remark=f"the gradient of {form} differs from {reference}'s")
 
 
 LAW = Law(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import nan
 
 import torch
 from torch import Tensor
@@ -59,15 +60,15 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
     y = subject.run(x, form=way)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(case.seed + 5), dtype=WIDE)
 
-    size = float((y.detach() * weights).abs().sum())
+    ruler = _Ruler(subject.precision, float((y.detach() * weights).abs().sum()))
 
     def loss() -> Tensor:
         return (subject.run(x, form=way) * weights).sum()
 
     if order == "first":
-        yield from _first(loss, sources, case, size)
+        yield from _first(loss, sources, case, ruler)
     else:
-        yield from _second(loss, sources, case, size)
+        yield from _second(loss, sources, case, ruler)
 
 
 def _sources(subject: Subject, case: Case) -> tuple[Tensor, dict[str, Tensor]]:
@@ -78,31 +79,32 @@ def _sources(subject: Subject, case: Case) -> tuple[Tensor, dict[str, Tensor]]:
     return x, sources
 
 
-def _first(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, size: float) -> Iterator[Comparison]:
+def _first(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, ruler: _Ruler) -> Iterator[Comparison]:
     if case.at is not None:
         sources = {"x": sources["x"]} if "x" in sources else {}
     grads = torch.autograd.grad(loss(), list(sources.values()), allow_unused=True)
-    step, limit = difference(1)
+    limit = difference(1, ruler.dtype)[1]
 
     def value() -> Tensor:
         with torch.no_grad():
             return loss().detach()
 
-    floor = resolution(1, size)
+    floor = ruler.floor(1)
     for (name, source), grad in zip(sources.items(), grads, strict=True):
         grad = torch.zeros_like(source) if grad is None else grad
         remark = f"autograd's d {name} differs from central differences"
         if case.at is None:
             moves = _directions(source, case)
-            expected = torch.stack([_along(value, source, v, step) for v in moves])
             got = torch.stack([(grad * v).sum() for v in moves])
+            expected = torch.stack([ruler.along(value, source, v, g, 1) for v, g in zip(moves, got, strict=True)])
             at = 0 if name == "x" else None
             yield Comparison(f"d {name} along random directions", expected, got, limit, at, remark, floor)
         else:
-            yield _entries(value, source, grad, case, Comparison(f"d {name}", grad, grad, limit, None, remark, floor))
+            blank = Comparison(f"d {name}", grad, grad, limit, None, remark, floor)
+            yield _entries(value, source, grad, case, blank, ruler)
 
 
-def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, size: float) -> Iterator[Comparison]:
+def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, ruler: _Ruler) -> Iterator[Comparison]:
     """d/ds of <gradient, u>, by autograd twice and by central differences of autograd."""
     held = list(sources.values())
     us = [_directions(source, case)[0] for source in held]
@@ -111,28 +113,28 @@ def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, 
         grads = torch.autograd.grad(loss(), held, create_graph=True, allow_unused=True)
         return torch.stack([(g * u).sum() for g, u in zip(grads, us, strict=True) if g is not None]).sum()
 
-    step, limit = difference(2)
+    limit = difference(2, ruler.dtype)[1]
     curves = torch.autograd.grad(slope(), held, allow_unused=True)
     expected, got = [], []
     for source, curve in zip(held, curves, strict=True):
         v = _directions(source, case.but(seed=case.seed + 1))[0]
-        expected.append(_along(lambda: slope().detach(), source, v, step))
         got.append(torch.zeros((), dtype=WIDE) if curve is None else (curve * v).sum())
+        expected.append(ruler.along(lambda: slope().detach(), source, v, got[-1], 2))
     remark = f"second derivatives along one direction each of {', '.join(sources)}"
-    floor = resolution(2, max(size, float(torch.stack(expected).abs().max())))
+    floor = ruler.floor(2)
     yield Comparison("second derivative", torch.stack(expected), torch.stack(got), limit, remark=remark, floor=floor)
 
 
-def _entries(value: Callable[[], Tensor], source: Tensor, grad: Tensor, case: Case, blank: Comparison) -> Comparison:
+def _entries(value: Callable[[], Tensor], source: Tensor, grad: Tensor, case: Case, blank: Comparison, ruler: _Ruler) -> Comparison:
     """The gradient to one position of x, entry by entry; elsewhere it is compared with itself."""
-    expected, step = grad.detach().clone(), difference(1)[0]
+    expected = grad.detach().clone()
     features = range(source.shape[2]) if case.feature is None else [case.feature]
     for b in range(source.shape[0]):
         for f in features:
             if case.at is not None and case.at < source.shape[1] and f < source.shape[2]:
                 v = torch.zeros_like(source).detach()
                 v[b, case.at, f] = 1.0
-                expected[b, case.at, f] = _along(value, source, v, step)
+                expected[b, case.at, f] = ruler.along(value, source, v, grad[b, case.at, f], 1)
     return replace(blank, expected=expected)
 
 
@@ -141,12 +143,32 @@ def _directions(source: Tensor, case: Case) -> list[Tensor]:
     return [torch.randn(source.shape, generator=draw, dtype=source.dtype) for _ in range(DIRECTIONS)]
 
 
-def _along(value: Callable[[], Tensor], source: Tensor, v: Tensor, step: float) -> Tensor:
-    sides = []
-    for sign in (1.0, -1.0):
-        with _shifted(source, sign * step * v):
-            sides.append(value())
-    return (sides[0] - sides[1]) / (2 * step)
+@dataclass(frozen=True)
+class _Ruler:
+    """Central differences of numbers whose terms sum to `size` in absolute value."""
+
+    dtype: torch.dtype
+    size: float
+
+    def floor(self, order: int) -> float:
+        """The slope below which nothing can be told from 0."""
+        return resolution(order, self.size, self.dtype)
+
+    def along(self, value: Callable[[], Tensor], source: Tensor, v: Tensor, claim: Tensor, order: int) -> Tensor:
+        """The slope along v. A kink inside the step (a relu's) is stepped out of: a wrong gradient is wrong at every step."""
+        step, limit = difference(order, self.dtype)
+        best = torch.full((), nan, dtype=WIDE)
+        for shorter in (1, 8, 64):
+            sides = []
+            for sign in (1.0, -1.0):
+                with _shifted(source, sign * step / shorter * v):
+                    sides.append(value())
+            slope = (sides[0] - sides[1]) / (2 * step / shorter)
+            if not (best - claim).abs() <= (slope - claim).abs():
+                best = slope
+            if (slope - claim).abs() <= limit * max(float(slope.abs()), self.floor(order)):
+                break
+        return best
 
 
 class _shifted:  # noqa: N801

@@ -12,6 +12,7 @@ from threefold.laws.case import Case
 from threefold.laws.compare import Comparison, fact
 from threefold.laws.law import Absent, Law, does_not_apply
 from threefold.laws.subject import Subject
+from threefold.laws.wiring import COMMON
 from threefold.plan.count import Count, count
 from threefold.specs.base import Form
 
@@ -43,9 +44,10 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 def base(subject: Subject) -> int:
-    """A length that every block size divides, so that no remainder spoils a degree."""
-    whole = lcm(*(subject.blocks or (1,)))
-    return max(whole * (16 // whole or 1), 2) if whole <= LONGEST else max(subject.blocks)
+    """A length that every block size of its own divides, so that no remainder spoils a degree."""
+    own = [size for size in subject.blocks if subject.strict or size not in COMMON] or [16]
+    whole = lcm(*own)
+    return max(whole * (16 // whole or 1), 2) if whole <= LONGEST else max(own)
 
 
 def counted(subject: Subject, form: str, T: int) -> Count:

@@ -73,7 +73,7 @@ def reordered(subject: Subject, case: Case) -> Comparison:
         order = order.flip(0)
     with torch.no_grad():
         y, z = subject.run(x), subject.run(x[:, order])
-    limit = equal(torch.float64, case.T)
+    limit = equal(subject.precision, case.T)
     return Comparison("y", y[:, order], z, limit, remark=f"tokens reordered to {order.tolist()[:12]}, outputs did not follow")
 
 

@@ -68,7 +68,7 @@ def _outputs(subject: Subject, case: Case) -> Iterator[Comparison]:
     padded = fill(subject, case, x, valid, content, 11)
     y = subject.run(padded, valid)
     remark = f"{case.n} padded tokens ({side}, {'NaN' if content == 'nan' else 'arbitrary'} content) reached the output"
-    limit = equal(WIDE, case.T)
+    limit = equal(subject.precision, case.T)
     yield Comparison("y", alone, _real(subject, y, valid), limit, remark=remark)
     if content == "noise":
         again = subject.run(fill(subject, case, x, valid, content, 12), valid)
@@ -90,7 +90,7 @@ def _empty_row(subject: Subject, case: Case) -> Iterator[Comparison]:
         full = subject.run(x, valid)
         valid[1] = False
         y = subject.run(x, valid)
-    yield Comparison("y", full[:1], y[:1], equal(WIDE, case.T), remark="a fully padded row disturbed its neighbour")
+    yield Comparison("y", full[:1], y[:1], equal(subject.precision, case.T), remark="a fully padded row disturbed its neighbour")
 
 
 def _gradient(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -109,7 +109,7 @@ def _gradient(subject: Subject, case: Case) -> Iterator[Comparison]:
     plain, found = gradients(subject.run(x)), gradients(_real(subject, subject.run(padded, valid), valid))
     for name, expected, got in zip(parameters, plain, found, strict=True):
         if expected is not None and got is not None:
-            yield Comparison(f"d {name}", expected, got, 10 * equal(WIDE, case.T), remark="padding reached a gradient")
+            yield Comparison(f"d {name}", expected, got, 10 * equal(subject.precision, case.T), remark="padding reached a gradient")
 
 
 def places(case: Case, side: str) -> Tensor:

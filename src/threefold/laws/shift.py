@@ -61,7 +61,7 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
 
 def _outputs(subject: Subject, case: Case) -> Iterator[Comparison]:
     x, at = subject.inputs(case), torch.arange(case.T)
-    limit = turned(WIDE, case.n or 0)
+    limit = turned(subject.precision, case.n or 0)
     y = subject.run(x, at=at)
     yield Comparison("y", y, subject.run(x, at=at + case.n), limit, remark=f"every position moved by {case.n}, and outputs changed")
     if case.T > 2:
@@ -74,7 +74,7 @@ def _pushed(subject: Subject, case: Case) -> Iterator[Comparison]:
     x, valid = subject.inputs(case), places(case, "left")
     y = subject.run(x, torch.ones(case.B, case.T, dtype=torch.bool))
     pushed = subject.run(fill(subject, case, x, valid, "noise", 11), valid)[:, case.n :]
-    yield Comparison("y", y, pushed, turned(WIDE, case.n or 0), remark=f"tokens pushed along by {case.n} hidden ones, and outputs changed")
+    yield Comparison("y", y, pushed, turned(subject.precision, case.n or 0), remark=f"tokens pushed along by {case.n} hidden ones, and outputs changed")
 
 
 def _scores(subject: Subject, case: Case, name: str) -> Iterator[Comparison]:
@@ -82,7 +82,7 @@ def _scores(subject: Subject, case: Case, name: str) -> Iterator[Comparison]:
     draw = torch.Generator().manual_seed(case.seed)
     q, k = (torch.randn(case.B, case.T, *shape, generator=draw, dtype=WIDE) for _ in range(2))
     at = torch.arange(case.T)[None]
-    limit = turned(WIDE, case.n or 0)
+    limit = turned(subject.precision, case.n or 0)
     plain = score(q, k, at, at)
     moved = score(q, k, at + case.n, at + case.n)
     yield Comparison("score", plain, moved, limit, remark=f"queries and keys moved by {case.n}, and scores changed")

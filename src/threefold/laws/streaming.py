@@ -67,7 +67,7 @@ def _start(subject: Subject, batch: int) -> Any:
 
 def _split(subject: Subject, case: Case, form: str | None) -> Iterator[Comparison]:
     """Every split of a short sequence in two; of a long one, those around its blocks; and one in three."""
-    x, limit = subject.inputs(case), equal(WIDE, case.T)
+    x, limit = subject.inputs(case), equal(subject.precision, case.T)
     whole = subject.run(x, form=form) if subject.strict else subject.run(x)
     _, end = _feed(subject, x, _start(subject, case.B), form)
     ends = subject.leaves(end)
@@ -95,7 +95,7 @@ def _interleaved(subject: Subject, case: Case) -> Iterator[Comparison]:
             y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
             ys[i].append(y)
     for whole, parts in zip(wholes, ys, strict=True):
-        yield Comparison("y", whole, torch.cat(parts, 1), equal(WIDE, case.T), remark="two streams fed in turn disturbed each other")
+        yield Comparison("y", whole, torch.cat(parts, 1), equal(subject.precision, case.T), remark="two streams fed in turn disturbed each other")
 
 
 def _kept(subject: Subject, case: Case) -> Iterator[Comparison]:

@@ -36,6 +36,7 @@ class Subject(ABC):
     vocabulary: int | None = None
     claims: Claims
     strict: bool = False  # refusing a length is a fault, not a limit to be noted
+    precision: torch.dtype = WIDE  # the narrowest in which it computes when all it is given is float64
     blocks: tuple[int, ...] = ()  # block sizes at which it may change its ways
     masks: bool = False  # takes `valid`
     streams: bool = False  # continues from a state

@@ -15,15 +15,17 @@ def equal(dtype: torch.dtype, T: int) -> float:
     return 4500 * torch.finfo(dtype).eps * sqrt(max(1.0, T / SHORT))
 
 
-def difference(order: int) -> tuple[float, float]:
-    """(step, limit) of central differences in float64, where truncation and rounding balance near eps^(1/3)."""
-    return (1e-5, 1e-6) if order == 1 else (1e-5, 5e-6)
+def difference(order: int, dtype: torch.dtype) -> tuple[float, float]:
+    """(step, limit) of central differences, where truncation and rounding balance near eps^(1/3)."""
+    if dtype == torch.float64:
+        return (1e-5, 1e-6) if order == 1 else (1e-5, 5e-6)
+    return 2 * torch.finfo(dtype).eps ** (1 / 3), 5 * torch.finfo(dtype).eps ** (1 / 3)
 
 
-def resolution(order: int, value: float) -> float:
+def resolution(order: int, value: float, dtype: torch.dtype) -> float:
     """The smallest slope that central differences of a number of this size can tell from 0, to the limit above."""
-    step, limit = difference(order)
-    return 4 * torch.finfo(torch.float64).eps * abs(value) / (step * limit)
+    step, limit = difference(order, dtype)
+    return 4 * torch.finfo(dtype).eps * abs(value) / (step * limit)
 
 
 def rounded(dtype: torch.dtype, T: int, scale: float) -> float:
@@ -33,6 +35,11 @@ def rounded(dtype: torch.dtype, T: int, scale: float) -> float:
     score: its relative error is the score's absolute one. Past 1 a limit says nothing; then only finiteness is asked.
     """
     return 16 * torch.finfo(dtype).eps * max(1.0, scale) ** 2 * sqrt(max(1.0, T / SHORT))
+
+
+def conditioned(response: float) -> float:
+    """What may be lost where the function itself is steep: 16 times what one rounding of inputs and weights does to it."""
+    return 16 * response
 
 
 def chance(draws: int) -> float:

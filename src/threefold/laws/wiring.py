@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from threefold.errors import InputError
 
@@ -17,6 +18,7 @@ PAIRS = ("attn_mask", "src_mask")  # (T, T), added to the scores
 STATES = ("state", "hx", "h0", "hidden", "cache", "past", "past_key_values")
 PLACES = ("at", "positions", "position_ids")
 WIDTHS = ("width", "input_size", "embed_dim", "d_model", "dim", "hidden_size", "n_embd", "model_dim", "in_features")
+COMMON = (16, 64)  # block sizes that a layer may have without saying so
 BLOCKS = ("chunk", "block", "window", "segment", "bucket")
 
 
@@ -92,7 +94,7 @@ def blocks_of(module: nn.Module) -> tuple[int, ...]:
         for name, value in vars(part).items()
         if isinstance(value, int) and not isinstance(value, bool) and any(word in name.lower() for word in BLOCKS)
     }
-    return tuple(sorted({16, 64} | {size for size in found if 2 <= size <= 256}))
+    return tuple(sorted(set(COMMON) | {size for size in found if 2 <= size <= 256}))
 
 
 def sequence_of(output: Any, batch: int, T: int, time_first: bool) -> tuple[Tensor, bool]:
@@ -142,3 +144,18 @@ def named_tensors(state: Any, name: str = "") -> dict[str, Tensor]:
 def causal_pairs(T: int, like: Tensor) -> Tensor:
     """(T, T): 0 where a query may look, minus infinity where it may not."""
     return torch.full((T, T), float("-inf"), dtype=like.dtype).triu(1)
+
+
+class Narrowest(TorchDispatchMode):
+    """Watches for floats narrower than float64, made inside a computation that was given none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtype = torch.float64
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in _tensors(out):
+            if tensor.is_floating_point() and torch.finfo(tensor.dtype).eps > torch.finfo(self.dtype).eps and tensor.ndim:
+                self.dtype = tensor.dtype
+        return out
