@@ -1,7 +1,7 @@
 """Feature maps phi: pure functions (..., K) -> (..., F)."""
 
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import accumulate, combinations_with_replacement
 from math import factorial, prod, sqrt
 
 import torch
@@ -31,17 +31,21 @@ def weights(key_dim: int, degree: int) -> tuple[float, ...]:
 def taylor(x: Float[Tensor, "*s k"], degree: int) -> Float[Tensor, "*s f"]:
     """x^a / sqrt(a!) for all |a| <= degree, by degree and then i <= j <= ..., so phi(q).phi(k) = sum_n (q.k)^n / n!.
 
-    Hierarchical: the monomials of degree n that start with x_i are x_i times a suffix of those of degree n - 1.
+    Hierarchical: the monomials of degree n that start with x_i are x_i times a suffix of those of degree n - 1. They are
+    formed with the rows innermost, where memory is contiguous, and handed back transposed.
     """
     K = x.shape[-1]
-    blocks = [torch.ones_like(x[..., :1]), x]
-    monomials, starts = x, list(range(K))
+    columns = x.transpose(-1, -2) if x.ndim > 1 else x[:, None]
+    columns = columns.contiguous()
+    blocks = [torch.ones_like(columns[..., :1, :]), columns]
+    monomials, starts = columns, list(range(K))
     for n in range(2, degree + 1):
-        parts = [x[..., i : i + 1] * monomials[..., starts[i] :] for i in range(K)]
-        monomials = torch.cat(parts, -1)
-        starts = [sum(part.shape[-1] for part in parts[:i]) for i in range(K)]
-        blocks.append(monomials * torch.tensor(weights(K, n), dtype=x.dtype, device=x.device))
-    return torch.cat(blocks, -1)
+        parts = [columns[..., i : i + 1, :] * monomials[..., starts[i] :, :] for i in range(K)]
+        monomials = torch.cat(parts, -2)
+        starts = list(accumulate((part.shape[-2] for part in parts[:-1]), initial=0))
+        blocks.append(monomials * torch.tensor(weights(K, n), dtype=x.dtype, device=x.device)[:, None])
+    features = torch.cat(blocks, -2)
+    return features.transpose(-1, -2) if x.ndim > 1 else features[:, 0]
 
 
 def exp_series(s: Float[Tensor, "*s"], degree: int) -> Float[Tensor, "*s"]:
