@@ -179,16 +179,18 @@ def _plain(value: Number) -> Number:
 
 
 def _source(axis: str) -> str:
-    return axis[1:].split("/")[0] if axis.startswith("⌈") else axis
+    return axis[1:].split("/")[0] if axis[0] in "⌈⌊" else axis
 
 
 def _step(axis: str) -> int:
-    return int(axis[:-1].split("/")[1]) if axis.startswith("⌈") else 1
+    return int(axis[:-1].split("/")[1]) if axis[0] in "⌈⌊" else 1
 
 
 def _size(axis: str, sizes: Mapping[str, Number]) -> Number | None:
     size = sizes.get(_source(axis))
-    return None if size is None else size if axis == _source(axis) else -(-size // _step(axis))
+    if size is None or axis == _source(axis):
+        return size
+    return size // _step(axis) if axis[0] == "⌊" else -(-size // _step(axis))
 
 
 def _term(value: Number, key: Monomial) -> str:
@@ -205,6 +207,11 @@ def axis_poly(name: str) -> Poly:
 def chunks(name: str, size: int) -> Poly:
     """⌈name/size⌉, the number of chunks: an axis that reads its value from another."""
     return Poly({((f"⌈{name}/{size}⌉", 1),): 1}) if size > 1 else axis_poly(name)
+
+
+def ragged(name: str, size: int) -> Poly:
+    """1 where the last chunk is shorter than the others, else 0."""
+    return chunks(name, size) - Poly({((f"⌊{name}/{size}⌋", 1),): 1}) if size > 1 else Poly({})
 
 
 def as_poly(value: Poly | Number) -> Poly:

@@ -73,6 +73,7 @@ class Sheet:
         self._storages = 0
         self._silent = False
         self._flat = False
+        self._states = True
 
     def finish(self, shape: tuple[Poly, ...] = (), note: str = "") -> Plan:
         """The plan of everything that was run."""
@@ -114,6 +115,8 @@ class Sheet:
         """Add to the open part's params, forward, backward, saved or state."""
         sums = self._open[-1].sums
         for name, amount in amounts.items():
+            if name == "state" and not self._states:
+                continue
             sums[name] = sums.get(name, ZERO) + amount
 
     def weight(self, name: str, *shape: int) -> None:
@@ -225,6 +228,13 @@ class Sheet:
         mean, deviation = (self.new(*rows, 1, width=self.wide) for _ in range(2))
         self.keep(x, mean, deviation)
         return y
+
+    @contextmanager
+    def stateless(self) -> Iterator[None]:
+        """No state is handed on from what is run inside."""
+        before, self._states = self._states, False
+        yield
+        self._states = before
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
