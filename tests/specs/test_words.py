@@ -9,7 +9,7 @@ from threefold.specs.cross import Bidirectional
 from threefold.specs.features import Elu1, FeatureMap, Taylor
 from threefold.specs.positions import Alibi, Layout, Learned, Position, Rotary
 from threefold.specs.recurrent import GRU, LSTM, RNN, Activation, Reset
-from threefold.specs.words import read, words
+from threefold.specs.words import read, say, words
 
 MEANS = {
     "lstm": LSTM(),
@@ -42,6 +42,17 @@ def test_words_and_expressions(text: str) -> None:
 def test_what_a_spec_prints_is_read_back(spec: MixerSpec) -> None:
     assert read(repr(spec), MixerSpec) == spec
     assert read(spec.to_json(), MixerSpec) == spec
+    assert read(say(spec), MixerSpec) == spec
+
+
+def test_the_shortest_words_are_said() -> None:
+    assert [say(spec) for spec in (LSTM(), Linear(features=Taylor(2)), Bidirectional(GRU()))] == [
+        "lstm",
+        "taylor2",
+        "bigru",
+    ]
+    assert say(Softmax(heads=2, position=Rotary())) == "Softmax(heads=2, position=rotary)"
+    assert say(Taylor(4)) == "Taylor(degree=4)"
 
 
 def test_other_kinds() -> None:

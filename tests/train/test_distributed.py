@@ -132,11 +132,14 @@ def test_the_marks_are_believed_and_not_the_exit_code(
     run = Run(tmp_path)
     run.leave(7)  # of an earlier start
 
-    def instead(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
-        assert "--nproc-per-node=2" in command
-        for rank in range(marks):
-            run.leave(rank)
-        return subprocess.CompletedProcess(command, code)
+    class Instead:
+        def __init__(self, command: list[str], **_: object) -> None:
+            assert "--nproc-per-node=2" in command
 
-    monkeypatch.setattr(subprocess, "run", instead)
+        def wait(self) -> int:
+            for rank in range(marks):
+                run.leave(rank)
+            return code
+
+    monkeypatch.setattr(subprocess, "Popen", Instead)
     assert launch(run, 2, "module", []) == answer

@@ -75,6 +75,32 @@ def words(kind: type[Spec]) -> tuple[str, ...]:
     return (*sorted(plain), *SHOWN.get(kind, ()))
 
 
+def say(spec: Spec) -> str:
+    """The shortest text that reads back as this spec: a word, or the class with the fields that are not defaults."""
+    for known in (MixerSpec, FeatureMap, type(spec)):
+        if isinstance(spec, known):
+            for each in words(known):
+                if word(each, known) == spec:
+                    return each
+    told = []
+    for field in fields(spec):  # type: ignore[arg-type]
+        value = getattr(spec, field.name)
+        if field.default is MISSING or value != field.default:
+            told.append(f"{field.name}={_say(value)}")
+    return f"{type(spec).__name__}({', '.join(told)})"
+
+
+def _say(value: Any) -> str:
+    match value:
+        case Spec():
+            return say(value)
+        case Enum():
+            return repr(value.value)
+        case tuple():
+            return f"({', '.join(map(_say, value))},)" if value else "()"
+    return repr(value)
+
+
 def _kinds(kind: type[K]) -> dict[str, type[K]]:
     every: tuple[type[K], ...] = (kind, *descendants(kind))
     made = [each for each in every if not inspect.isabstract(each)]

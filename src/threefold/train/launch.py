@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -20,5 +21,15 @@ def launch(run: Run, processes: int, module: str, words: list[str]) -> int:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m", module]
     threads = max(1, (os.cpu_count() or 1) // processes)
     environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)
-    code = subprocess.run([sys.executable, *launcher, *words], env=environment, check=False).returncode
+    process = subprocess.Popen([sys.executable, *launcher, *words], env=environment)
+    # Asked to stop, the processes save a checkpoint first: a terminal tells them itself, anyone else tells only us.
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: process.terminate()),
+    }
+    try:
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 0 if run.left() == processes else code or 1

@@ -23,9 +23,12 @@ class Progress(Protocol):
     def end(self, outcome: Row) -> None:
         """Training is over, or was stopped."""
 
+    def close(self) -> None:
+        """Nothing more will come, whatever happened: give back what was taken."""
+
 
 class Silent:
-    """Shows nothing."""
+    """Shows nothing; the others show more."""
 
     def begin(self, about: Row) -> None:
         pass
@@ -36,8 +39,11 @@ class Silent:
     def end(self, outcome: Row) -> None:
         pass
 
+    def close(self) -> None:
+        pass
 
-class Lines:
+
+class Lines(Silent):
     """A few plain lines: every evaluation, and between them one each `every` seconds, with the time left."""
 
     def __init__(self, write: Write, every: float = 30.0) -> None:
@@ -69,7 +75,7 @@ class Lines:
         self._write(f"{outcome['reason']} at step {outcome['step']}\n")
 
 
-class JsonLines:
+class JsonLines(Silent):
     """One JSON object a line: the beginning, every evaluation, training at most once a second, the end."""
 
     def __init__(self, write: Write, every: float = 1.0) -> None:

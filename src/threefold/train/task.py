@@ -7,9 +7,10 @@ Everything random about the data is a function of numbers: the order of (seed, e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from torch import Tensor, nn
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 Batch = TypeVar("Batch")
 Assets = dict[str, Any]  # JSON: what was read off the training data (vocabulary, labels) and is saved with the model
