@@ -34,10 +34,15 @@ class SoftmaxCross(CrossMixer[Memory]):
         return Memory(cleared(k, valid).transpose(1, 2), cleared(v, valid).transpose(1, 2), valid)
 
     def forward(self, x: Float[Tensor, "b t d"], memory_state: Memory) -> Float[Tensor, "b t d"]:
+        return self.heads.joined(softmax.everywhere(self._asking(x), memory_state))
+
+    def weights(self, x: Float[Tensor, "b t d"], memory_state: Memory) -> Float[Tensor, "b h t s"]:
+        """Where each token looks: the weights that `forward` gives to the memory's places."""
+        return softmax.weights(self._asking(x), memory_state)
+
+    def _asking(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t h k"]:
         q = self.heads.queries(x)
-        if self.heads.query_norm is not None:
-            q = self.heads.query_norm(q)
-        return self.heads.joined(softmax.everywhere(q, memory_state))
+        return q if self.heads.query_norm is None else self.heads.query_norm(q)
 
 
 class LinearCross(CrossMixer[LinearState]):

@@ -116,6 +116,15 @@ def everywhere(
     return cleared(y if seen is None else cleared(y, some.expand(batch, length)), valid)
 
 
+def weights(q: Float[Tensor, "b t h k"], memory: Memory) -> Float[Tensor, "b h t s"]:
+    """The weights by which `everywhere` reads the memory; all 0 where it is empty."""
+    scores = _scores(q, memory.keys)
+    if memory.valid is None:
+        return scores.softmax(-1)
+    seen = memory.valid[:, None, None, :]
+    return torch.where(seen, torch.where(seen, scores, FAR).softmax(-1), 0.0)
+
+
 def _entered(
     q: Tensor, k: Tensor, v: Tensor, state: Cache, valid: Tensor | None
 ) -> tuple[Tensor, Cache, Tensor, Tensor]:

@@ -225,6 +225,11 @@ class SentimentTask:
         ids, valid = bags_of(self._encode(list(inputs), "input"))
         return chances(model(ids, valid), self.names, inputs)
 
+    def show(self, model: nn.Module, count: int) -> list[dict[str, Any]]:
+        from threefold.recipes import shown
+
+        return shown.sentences(self, model, count)
+
 
 def bags_of(sentences: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
     """Sentences of bags of ids as (B, T, J), zeros where nothing is, and which tokens are real."""

@@ -18,6 +18,7 @@ from threefold.data.problems import Problem, refuse
 from threefold.data.text import PAD, START, STOP, Alphabet
 from threefold.nets.decode import beam, greedy
 from threefold.nets.speech import Speech
+from threefold.recipes import shown
 from threefold.recipes.common import pad
 from threefold.recipes.listening import Follower
 from threefold.train import metrics
@@ -194,6 +195,9 @@ class SpeechTask:
             text = self.transcribe(model, frames, torch.ones(frames.shape[:2], dtype=torch.bool))[0]
             rows.append({"input": path, "text": text})
         return rows
+
+    def show(self, model: nn.Module, count: int) -> list[dict[str, Any]]:
+        return shown.utterances(self, model, count)
 
     def listen(self, model: nn.Module) -> Follower:
         assert isinstance(model, Speech)

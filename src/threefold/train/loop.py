@@ -20,8 +20,10 @@ from threefold.train.record import Journal, Row, Run, note_session
 from threefold.train.settings import Train
 from threefold.train.shell import Spread
 from threefold.train.state import load_model, load_optimiser, model_tensors, optimiser_tensors
-from threefold.train.task import Task
+from threefold.train.task import Shows, Task
 from threefold.train.world import ALONE, World
+
+SAMPLES = 3  # single examples that a run keeps for the report
 
 
 class DivergenceError(InputError):
@@ -251,6 +253,10 @@ def _reason(session: Session, done: int) -> str:
     return ""
 
 
+def _show(model: nn.Module, task: Shows) -> list[Row]:
+    return task.show(model, SAMPLES)
+
+
 def _conclude(session: Session, done: int, reason: str, journal: Journal) -> Row:
     """Measure the best weights on the test set, and say that the run is done."""
     run, best = session.run, session.best
@@ -264,6 +270,11 @@ def _conclude(session: Session, done: int, reason: str, journal: Journal) -> Row
         found = _measure(session, "test")
         journal.write({"kind": "test", "step": done, "checkpoint": best.step, **found})
         outcome["test"] = {key: value for key, value in found.items() if isinstance(value, float)}
+        if isinstance(session.task, Shows):
+            with chance.kept():
+                shown = session.spread.measure(_show, session.task)
+            if session.world.first:
+                run.keep_samples(shown)
     if session.world.first:
         run.finish(outcome)
     return outcome

@@ -1,6 +1,6 @@
 """A run's folder: what was asked, where it ran, what was measured, and what can be continued or used.
 
-recipe.json  assets.json  environment.json  metrics.jsonl  checkpoints/  ranks/<n>  done
+recipe.json  assets.json  environment.json  metrics.jsonl  samples.json  checkpoints/  ranks/<n>  done
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ class Run:
         """Save the assets, once."""
         if not (self.folder / "assets.json").exists():
             write_json(self.folder / "assets.json", assets)
+
+    def keep_samples(self, samples: list[Row]) -> None:
+        """Save single test examples for the report."""
+        write_json(self.folder / "samples.json", samples)
 
     @property
     def done(self) -> Row | None:

@@ -51,6 +51,14 @@ class Task(Protocol[Batch]):
         """One JSON row for each input (a path or a text), with the input itself under `input`."""
 
 
+@runtime_checkable
+class Shows(Protocol):
+    """A task that can show single test examples: what a person would look at or listen to."""
+
+    def show(self, model: nn.Module, count: int) -> list[dict[str, Any]]:
+        """JSON rows, as `threefold.recipes.shown` makes them."""
+
+
 class Listener(Protocol):
     """Hears audio piece by piece and says the text that it is sure of."""
 
