@@ -1,8 +1,8 @@
 """Feature maps phi: pure functions (..., K) -> (..., F)."""
 
 from functools import lru_cache
-from itertools import accumulate, combinations_with_replacement
-from math import factorial, prod, sqrt
+from itertools import accumulate
+from math import sqrt
 
 import torch
 from jaxtyping import Float
@@ -14,18 +14,26 @@ def elu1(x: Float[Tensor, "*s k"]) -> Float[Tensor, "*s k"]:
     return x.clamp(min=0) + x.clamp(max=0).exp()
 
 
-@lru_cache(maxsize=64)
-def _weights(key_dim: int, degree: int) -> tuple[float, ...]:
-    return tuple(
-        1.0 / sqrt(prod(factorial(index.count(i)) for i in set(index)))
-        for index in combinations_with_replacement(range(key_dim), degree)
-    )
+def _counted(key_dim: int, degree: int) -> list[float]:
+    """Level by level: a leading index that repeats r times has brought the factor 1 / sqrt(r!)."""
+    level = [(i, 1, 1.0) for i in range(key_dim)]
+    for _ in range(1, degree):
+        raised = []
+        for i in range(key_dim):
+            for lead, run, weight in level:
+                if lead >= i:
+                    again = run + 1 if lead == i else 1
+                    raised.append((i, again, weight / sqrt(again)))
+        level = raised
+    return [weight for _, _, weight in level]
 
 
-@torch.compiler.assume_constant_result
-def weights(key_dim: int, degree: int) -> tuple[float, ...]:
+_remembered = lru_cache(maxsize=64)(_counted)
+
+
+def weights(key_dim: int, degree: int) -> list[float]:
     """1 / sqrt(a!) for the multi-indices |a| = degree, in the order in which `taylor` lists them."""
-    return _weights(key_dim, degree)
+    return _counted(key_dim, degree) if torch.compiler.is_compiling() else _remembered(key_dim, degree)
 
 
 def taylor(x: Float[Tensor, "*s k"], degree: int) -> Float[Tensor, "*s f"]:
