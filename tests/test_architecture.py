@@ -22,6 +22,7 @@ ORDER = (
     ("claims",),
     ("report",),
     ("explore",),
+    ("demo",),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

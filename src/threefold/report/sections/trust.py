@@ -26,11 +26,17 @@ def laws(judged: list[dict[str, Any]]) -> Section:
     says = "✓ lawful, ✗ broken, · does not apply, ? cannot be run (the reason is in `threefold laws`)."
     parts: list[Table] = [Table("Laws", ("mixer", *names), rows, says)]
     if broken:
-        shown: tuple[Row, ...] = tuple(
-            (v["subject"], v["law"], v.get("counterexample") or v.get("reason", "")) for v in broken
-        )
-        parts.append(Table("Counter-examples", ("mixer", "law", "smallest case"), shown))
+        shown: tuple[Row, ...] = tuple((v["subject"], v["law"], _smallest(v), v.get("replay", "")) for v in broken)
+        parts.append(Table("Counter-examples", ("mixer", "law", "smallest case", "replay"), shown))
     return Section("laws", "Laws", lead, tuple(parts))
+
+
+def _smallest(verdict: dict[str, Any]) -> str:
+    """The case that broke the law, and by how much; or why there is none."""
+    where = verdict.get("where")
+    if not where:
+        return str(verdict.get("reason", ""))
+    return f"{where['case']}: {float(verdict['worst']):.3g}, limit {float(verdict['limit']):.3g}"
 
 
 def claims(judged: list[dict[str, Any]]) -> Section:
