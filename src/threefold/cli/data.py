@@ -127,7 +127,7 @@ def _check(asked: Check) -> int:
     if found.problems:
         sys.stdout.write(f"{len(found.problems)} problem{'s' if len(found.problems) > 1 else ''}\n")
         return 1
-    sys.stdout.write(f"nothing wrong; for example: threefold train {found.recipe} --data.path {asked.path}\n")
+    sys.stdout.write(f"nothing wrong; for example: threefold train {found.recipe} --data {asked.path}\n")
     return 0
 
 

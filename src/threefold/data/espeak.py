@@ -36,7 +36,7 @@ class Synthetic(Spec):
     """Sentences of `shortest` to `longest` words drawn from a list, each said once by one voice at one rate.
 
     `language` chooses the list and the voices (`en`, `fa`, `pt`); `voices` overrides them with espeak-ng's names, which
-    take variants (`en-us+f3`).
+    take variants (`en-us+f4`; f2, f3 and f5 breathe, differently every time).
     """
 
     count: int = 2000
@@ -91,8 +91,8 @@ class Synthetic(Spec):
 def speak(target: Path, lines: Sequence[Line]) -> None:
     """Speak (text, voice, rate, pitch) lines into an LJSpeech-format folder.
 
-    In a fresh process: the synthesiser carries the phase of its noise from one utterance to the next, so only a whole
-    folder from a fresh start is the same every time.
+    In a fresh process: the synthesiser carries its phase from one utterance to the next, so only a whole folder from a
+    fresh start is the same every time.
     """
     command = [sys.executable, "-m", "threefold.data.espeak", str(target)]
     done = subprocess.run(command, input=json.dumps(list(lines)), text=True, capture_output=True, check=False)
@@ -119,7 +119,7 @@ def say(text: str, voice: str = "en-us", rate: int = 160, pitch: int = 50) -> tu
     library, own_rate = _library()
     require("|" not in text and "\n" not in text, f"{text!r}: a line break or | cannot stand in a metadata line.")
     if library.espeak_SetVoiceByName(voice.encode()) != 0:
-        raise InputError(f"espeak-ng has no voice {voice!r}: give one such as en-us, en, fa, pt, pt-br, en-us+f3.")
+        raise InputError(f"espeak-ng has no voice {voice!r}: give one such as en-us, en, fa, pt, pt-br, en-us+f4.")
     library.espeak_SetParameter(RATE, rate, 0)
     library.espeak_SetParameter(PITCH, pitch, 0)
     pieces: list[NDArray[np.int16]] = []

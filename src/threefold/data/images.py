@@ -54,10 +54,12 @@ def load(path: Path) -> dict[str, Images]:
 def check(path: Path) -> list[Problem]:
     """Everything that is wrong with such a file."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            if not hasattr(arrays, "files"):
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
                 return [Problem(path.name, "one array, not an npz archive of named arrays")]
-            return _check(path.name, {name: arrays[name] for name in arrays.files})
+            with found as arrays:
+                return _check(path.name, {name: arrays[name] for name in arrays.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
         return [Problem(path.name, f"not a readable npz file ({str(error).splitlines()[0]})")]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 VOICES = {
-    "en": ("en-us", "en", "en-us+f2", "en-us+m3", "en+f4"),
-    "fa": ("fa", "fa+f2", "fa+m3"),
-    "pt": ("pt", "pt-br", "pt+f2", "pt-br+m3"),
+    "en": ("en-us", "en", "en-us+f1", "en-us+m3", "en+f4"),
+    "fa": ("fa", "fa+f1", "fa+m3"),
+    "pt": ("pt", "pt-br", "pt+f1", "pt-br+m3"),
 }
 LANGUAGES = tuple(VOICES)
 

@@ -66,7 +66,7 @@ class DigitsRecipe(ImageRecipe):
 
 @dataclass(frozen=True)
 class OctmnistRecipe(ImageRecipe):
-    """Retina scans of four kinds: `threefold data fetch octmnist`, or another MedMNIST file by --data.path."""
+    """Retina scans of four kinds: `threefold data fetch octmnist`, or another MedMNIST file by --data."""
 
     name: ClassVar[str] = "octmnist"
     says: ClassVar[str] = "retina scans (or any MedMNIST file) with the documents' CNN"

@@ -53,8 +53,8 @@ class SentimentModel(ModelSpec):
     dropout: float = 0.5
     drop_ids: float = 0.5  # word dropout
     least: int = 1  # occurrences that make a word
-    buckets: int = 20000  # hashed word pairs and letter runs; 0: words alone
-    pairs: bool = True
+    buckets: int = 20000  # hashed letter runs (and word pairs); 0: words alone
+    pairs: bool = False
     letters: int = 5
 
 
@@ -76,10 +76,10 @@ class SentimentRecipe(Recipe):
     data: SentimentData = SentimentData()
     model: SentimentModel = SentimentModel()
     train: Train = Train(
-        lr=2e-3,
-        epochs=8,
-        batch=32,
-        optimiser=AdamW(weight_decay=0.01),
+        lr=3e-3,
+        epochs=5,
+        batch=64,
+        optimiser=AdamW(weight_decay=0.3),
         schedule=Schedule(warmup=0.1, decay=Decay.LINEAR),
         clip=1.0,
         watch="accuracy",

@@ -90,7 +90,7 @@ class ToyRecipe(Recipe, ABC):
     train: Train = SETTINGS
 
     def task(self, assets: Assets | None = None) -> ToyTask:
-        require(self.data.path is None, f"{self.name} makes its own examples and reads no file: leave --data.path out.")
+        require(self.data.path is None, f"{self.name} makes its own examples and reads no file: leave --data out.")
         return TokenTask(self) if isinstance(self.data.toy, TokenToy) else NumberTask(self)
 
     @abstractmethod

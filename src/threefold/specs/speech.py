@@ -49,7 +49,7 @@ class LogMelSpec(Spec):
 class SpeechSpec(NetSpec):
     """log-mel - conv - conv of stride 2 - encoder; the decoder writes characters and reads the encoder by its `cross`.
 
-    A decoder of LSTM mixers is the LSTM-with-attention decoder, one of softmax mixers the transformer decoder. `ctc` adds
+    LSTM mixers make it the LSTM-with-attention decoder, softmax mixers the transformer decoder. `ctc` adds
     a second, alignment-free reading of the encoder (Graves et al. 2006), which steadies training and streams.
     """
 
