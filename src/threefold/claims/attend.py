@@ -1,4 +1,4 @@
-"""Attention on plain matrices, by the library's own op: rows are tokens, no batch, no heads, no scale but what is written."""
+"""Attention on plain matrices, by the library's own ops: rows are tokens; no batch, no heads, no scale."""
 
 from __future__ import annotations
 
@@ -25,9 +25,13 @@ def attend(
 
 
 def remembered(
-    q: Float[Tensor, "t k"], k: Float[Tensor, "s k"], v: Float[Tensor, "s v"], features: FeatureMap, normalised: bool = True
+    q: Float[Tensor, "t k"],
+    k: Float[Tensor, "s k"],
+    v: Float[Tensor, "s v"],
+    features: FeatureMap,
+    normalised: bool = True,
 ) -> tuple[Float[Tensor, "t v"], linear_op.LinearState]:
-    """phi(q) (phi(k)^T v) [/ phi(q).sum phi(k)] in that order, so linear in the length. Any scale of the map is undone."""
+    """phi(q) (phi(k)^T v) [/ phi(q).sum phi(k)] in that order: linear in the length. The map's scale is undone."""
     queries, keys, values = _heads(q / features.scale(q.shape[1]), k, v)
     state = linear_op.remember(keys, values, features=features, normalised=normalised)
     y, state = linear_op.recall(queries, state, features=features)
@@ -66,6 +70,7 @@ def weights(q: Float[Tensor, "t k"], k: Float[Tensor, "s k"], *, causal: bool = 
 
 def error(a: Tensor, b: Tensor) -> float:
     """Relative Frobenius distance of a from b; the distance itself when b is 0."""
+    a, b = a.detach(), b.detach()
     size = float(b.norm())
     return float((a - b).norm()) / size if size else float((a - b).norm())
 

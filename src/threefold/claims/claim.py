@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 from threefold.errors import InputError, nearest, require
+
+RUNS = Path("runs")  # where run records are looked for, unless another folder is given
 
 
 class Outcome(Enum):
@@ -133,6 +136,7 @@ class Evidence:
     numbers: list[Number] = field(default_factory=list)
     counter: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    runs: Path = RUNS
 
     def said(self, what: str, value: Any, need: Need) -> None:
         """A number that the statement as made needs."""
@@ -191,6 +195,9 @@ def weigh(numbers: Iterable[Number]) -> Outcome:
     return Outcome.CONDITIONAL if Side.OTHERWISE in failed else Outcome.TRUE
 
 
+Collect = Callable[[Evidence], Verdict | None]
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement. `recorded` is what its verdict was when it was last settled; None means that nobody has said."""
@@ -201,19 +208,22 @@ class Claim:
     sources: tuple[str, ...] = ()
     subject: str = ""
     recorded: Outcome | None = None
-    collect: Callable[[Evidence], None] | None = None
+    collect: Collect | None = None
     picture: Callable[[], str] | None = None
 
-    def evidence(self) -> Verdict:
-        """Compute the numbers now and weigh them. A definition or a blank has none, and says so."""
+    def evidence(self, runs: Path = RUNS) -> Verdict:
+        """Compute the numbers now and weigh them; what only runs can decide is read from `runs`.
+
+        A definition or a blank has no numbers, and says so.
+        """
         if self.collect is None:
             return Verdict(self.recorded or Outcome.DEFINITION)
-        evidence = Evidence()
+        evidence = Evidence(runs=runs)
         result = self.collect(evidence)
         return result if isinstance(result, Verdict) else evidence.verdict()
 
     @property
-    def runs(self) -> bool:
+    def computes(self) -> bool:
         """Whether there is anything to compute."""
         return self.collect is not None
 
@@ -238,10 +248,10 @@ def claim(
     sources: tuple[str, ...] = (),
     subject: str = "",
     picture: Callable[[], str] | None = None,
-) -> Callable[[Callable[[Evidence], None]], Claim]:
+) -> Callable[[Collect], Claim]:
     """Make a Claim of an evidence function. The source is the id up to its first hyphen unless it is given."""
 
-    def decorate(collect: Callable[[Evidence], None]) -> Claim:
+    def decorate(collect: Collect) -> Claim:
         named = subject or collect.__module__.removeprefix("threefold.claims.").split(".")[0]
         return Claim(id, says, corrected, sources or _source(id), named, recorded, collect, picture)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from threefold.claims import attend
 from threefold.claims.claim import Evidence, Outcome, above, at_most, below, claim, claims_in, near, printed
+from threefold.claims.picture import Panel, curves
 
 WIDTH = 8
 
@@ -57,6 +58,22 @@ def beta_for(loss: float) -> float:
         w = exact_weights(middle)
         low, high = (low, middle) if min(w[0, 0], w[1, 1]) >= 1 - loss else (middle, high)
     return high
+
+
+def by_beta() -> str:
+    """The weights and the errors as functions of beta: averaging on the left, copying on the right."""
+    betas = [0.05 * n for n in range(1, 81)]
+    weights = [exact_weights(beta) for beta in betas]
+    places = {"w₁₁": (0, 0), "w₁₂": (0, 1), "w₁₃": (0, 2), "w₂₂": (1, 1), "w₂₁": (1, 0)}
+    lines = {name: [float(w[i, j]) for w in weights] for name, (i, j) in places.items()}
+    errors = [relative_errors(beta) for beta in betas]
+    distances = {f"y{'₁₂'[i]}": [error[i] for error in errors] for i in range(2)}
+    return curves(
+        [
+            Panel("attention weights", betas, lines, x_label="β"),
+            Panel("‖y − x‖/‖x‖", betas, distances, x_label="β", log_y=True),
+        ]
+    )
 
 
 def _gram(beta: float = 1.0) -> Tensor:
@@ -106,6 +123,7 @@ def self_products(e: Evidence) -> None:
     "`W_ij = 1` if i = j, else 0",
     "a limit for β → ∞: row 1 = `(e^{2B}, 1, e^B)/Z_1`, row 2 = `(1, e^B, 1)/Z_2` with B = β²",
     recorded=Outcome.CONDITIONAL,
+    picture=by_beta,
 )
 def identity_weights(e: Evidence) -> None:
     eye = torch.eye(3, dtype=torch.float64)
@@ -119,8 +137,8 @@ def identity_weights(e: Evidence) -> None:
         elif beta in (1.0, 2.0, 3.0):
             e.otherwise(f"β = {beta:g}: largest |W − I|", worst, at_most(1e-6))
     _table(e)
-    for loss, beta in ((1e-2, "2.300"), (1e-3, "2.757"), (1e-6, "3.809")):
-        e.truth(f"β at which both diagonals are ≥ 1 − {loss:g}", beta_for(loss), printed(beta))
+    for loss, digits in ((1e-2, "2.300"), (1e-3, "2.757"), (1e-6, "3.809")):
+        e.truth(f"β at which both diagonals are ≥ 1 − {loss:g}", beta_for(loss), printed(digits))
     scaled = exact_weights(sqrt(4.0 / 2.0))[0, 0]
     e.truth("β = 2 and scores divided by √4: w_11", scaled, printed("0.8668"))
     e.counter_example("β = 1: the weights of row 1 are 0.665, 0.090, 0.245.")
@@ -138,8 +156,8 @@ def _table(e: Evidence) -> None:
     for beta, row in digits.items():
         x, _ = inputs(beta)
         w = attend.weights(x, x)
-        for (i, j), digit in zip(((0, 0), (0, 1), (0, 2), (1, 1), (1, 0)), row.split(), strict=True):
-            e.truth(f"β = {beta:g}: w_{i + 1}{j + 1}", w[i, j], printed(digit))
+        for (i, j), shown in zip(((0, 0), (0, 1), (0, 2), (1, 1), (1, 0)), row.split(), strict=True):
+            e.truth(f"β = {beta:g}: w_{i + 1}{j + 1}", w[i, j], printed(shown))
 
 
 @claim(
@@ -158,7 +176,11 @@ def copied_outputs(e: Evidence) -> None:
     e.otherwise("β = 1: largest relative error", max(relative_errors(1.0)), at_most(1e-6))
     for beta in (0.01, 0.5, 1.0, 3.0, 10.0):
         x, _ = inputs(beta)
-        e.truth(f"β = {beta:g}: y against the formula", attend.error(attend.attend(x, x, x), exact_outputs(beta)), at_most(1e-12))
+        e.truth(
+            f"β = {beta:g}: y against the formula",
+            attend.error(attend.attend(x, x, x), exact_outputs(beta)),
+            at_most(1e-12),
+        )
     at_four = relative_errors(4.0)
     e.truth("β = 4: error of y_1 / e^{−β²}", at_four[0] / exp(-16), near(1, 1e-3))
     e.truth("β = 4: error of y_2 / (√10 e^{−β²})", at_four[1] / (sqrt(10) * exp(-16)), near(1, 1e-3))
@@ -182,12 +204,18 @@ def averaging() -> float:
 def orthogonal_copying(e: Evidence) -> None:
     for beta, add in ((5.0, e.when), (1.0, e.otherwise), (0.1, e.otherwise)):
         x = attend.orthonormal(3, WIDTH) * beta
-        add(f"β = {beta:g}, three orthogonal inputs: ‖y − x‖/‖x‖", attend.error(attend.attend(x, x, x), x), at_most(1e-6))
+        add(
+            f"β = {beta:g}, three orthogonal inputs: ‖y − x‖/‖x‖",
+            attend.error(attend.attend(x, x, x), x),
+            at_most(1e-6),
+        )
     x, _ = inputs(0.01)
     away = attend.error(attend.attend(x, x, x), x.mean(0).expand(3, -1))
     e.truth("β = 0.01: distance of y from the mean", away, at_most(2e-4))
     e.truth("query 30(k_1 + k_2): distance from the mean of v_1 and v_2", averaging(), at_most(1e-12))
-    e.counter_example(f"Three orthogonal unit vectors: a_nn = {1 / (1 + 2 * exp(-1)):.4f}, not 1 (ln 3 = {log(3):.2f} > β² = 1).")
+    e.counter_example(
+        f"Three orthogonal unit vectors: a_nn = {1 / (1 + 2 * exp(-1)):.4f}, not 1 (ln 3 = {log(3):.2f} > β² = 1)."
+    )
 
 
 @claim(

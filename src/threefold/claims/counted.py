@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from math import log
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from threefold.plan.count import count
 
@@ -41,3 +43,32 @@ def depth(y: Tensor) -> int:
         deepest[node] = 1 + max((deepest[parent] for parent in before), default=0)
         stack.pop()
     return deepest[y.grad_fn]
+
+
+class _Arithmetic(TorchDispatchMode):
+    """Adds up how many numbers additions, subtractions and multiplications produce."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func._schema.name.removeprefix("aten::").rstrip("_")
+        if name in ("add", "sub", "mul") and isinstance(out, Tensor) and out.is_floating_point():
+            self.made["mul" if name == "mul" else "add"] += out.numel()
+        return out
+
+
+def additions(f: Callable[..., Any], *inputs: Tensor) -> int:
+    """Numbers made by additions and subtractions."""
+    with _Arithmetic() as seen, torch.no_grad():
+        f(*inputs)
+    return seen.made["add"]
+
+
+def arithmetic(f: Callable[..., Any], *inputs: Tensor) -> int:
+    """Element-wise additions, subtractions and multiplications."""
+    with _Arithmetic() as seen, torch.no_grad():
+        f(*inputs)
+    return seen.made.total()

@@ -96,7 +96,9 @@ def dropped_gain(e: Evidence) -> None:
 def final_form(e: Evidence) -> None:
     for T in (2, 4, 10):
         x, h0 = _drawn(T)
-        e.said(f"T = {T}: printed sum against H_T", attend.error(printed_form(x, h0), last_state(x, h0)), at_most(1e-12))
+        e.said(
+            f"T = {T}: printed sum against H_T", attend.error(printed_form(x, h0), last_state(x, h0)), at_most(1e-12)
+        )
     for T in (1, 3, 7):
         x, h0 = _drawn(T)
         e.truth(f"T = {T}: printed sum against H_T", attend.error(printed_form(x, h0), last_state(x, h0)), above(1e-2))
@@ -105,7 +107,8 @@ def final_form(e: Evidence) -> None:
 @claim(
     "002-1-mean",
     "what the network computes is not said",
-    "a comparator: for integers and H_0 = 0 it is 1 if the even steps sum to more than the odd ones, 0 if less, ½ at a tie",
+    "a comparator: for integers and H_0 = 0 it is 1 if the even steps sum to more than the odd ones, "
+    "0 if less, ½ at a tie",
     recorded=Outcome.BLANK,
 )
 def meaning(e: Evidence) -> None:

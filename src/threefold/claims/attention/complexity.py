@@ -22,7 +22,9 @@ def attention_flops(L: int, width: int = D) -> int:
 def _counts(e: Evidence) -> None:
     for L in LENGTHS:
         e.said(f"L = {L}, D = {D}: FLOPs", attention_flops(L), equals(4 * L * L * D))
-    e.said("slope of log FLOPs over log L", counted.slope(LENGTHS, [attention_flops(L) for L in LENGTHS]), near(2.0, 1e-9))
+    e.said(
+        "slope of log FLOPs over log L", counted.slope(LENGTHS, [attention_flops(L) for L in LENGTHS]), near(2.0, 1e-9)
+    )
 
 
 @claim(
@@ -43,14 +45,22 @@ def quadratic_001(e: Evidence) -> None:
 )
 def exponential(e: Evidence) -> None:
     factors = [attention_flops(2 * L) / attention_flops(L) for L in LENGTHS]
-    e.said("factor of the last doubling over that of the first (exponential growth: far above 1)", factors[-1] / factors[0], above(1.0))
+    e.said(
+        "factor of the last doubling over that of the first (exponential growth: far above 1)",
+        factors[-1] / factors[0],
+        above(1.0),
+    )
     for L, factor in zip(LENGTHS, factors, strict=True):
         e.truth(f"L = {L} → {2 * L}: work grows by the factor", factor, equals(4.0))
     e.counter_example("L = 1024 → 2048 costs the factor 4, as 128 → 256 does; e^L would have squared its value.")
 
 
 definition = stated(
-    "004-1.1-Z", "`Z = softmax(QK^T/√d_k) V`", "differs from the assignment, which has no √d_k: C15", Outcome.DEFINITION, "attention"
+    "004-1.1-Z",
+    "`Z = softmax(QK^T/√d_k) V`",
+    "differs from the assignment, which has no √d_k: C15",
+    Outcome.DEFINITION,
+    "attention",
 )
 
 
@@ -83,10 +93,19 @@ def _score_bytes(L: int) -> int:
     return count(attend.attend, q, q, q, backward=False, scores=Scores.MATERIALISED).temporary
 
 
-@claim("004-1.1-prob", "quadratic growth is a problem for long sequences", "memory too is L² where scores are stored", recorded=Outcome.TRUE)
+@claim(
+    "004-1.1-prob",
+    "quadratic growth is a problem for long sequences",
+    "memory too is L² where scores are stored",
+    recorded=Outcome.TRUE,
+)
 def a_problem(e: Evidence) -> None:
     e.said("FLOPs at L = 16,384 over those at L = 1,024", attention_flops(16384) / attention_flops(1024), equals(256.0))
-    e.said("largest tensor at L = 2,048 over that at 1,024, scores stored", _score_bytes(2048) / _score_bytes(1024), equals(4.0))
+    e.said(
+        "largest tensor at L = 2,048 over that at 1,024, scores stored",
+        _score_bytes(2048) / _score_bytes(1024),
+        equals(4.0),
+    )
 
 
 def _scaled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -106,7 +125,15 @@ def scaling(e: Evidence) -> None:
 
     q, k, v = (attend.random(6, 9, seed=i) for i in range(3))
     root = 9**-0.25
-    e.said("q and k both times d_k^{−1/4}: relative difference", attend.error(attend.attend(q * root, k * root, v), _scaled(q, k, v)), EQUAL)
+    e.said(
+        "q and k both times d_k^{−1/4}: relative difference",
+        attend.error(attend.attend(q * root, k * root, v), _scaled(q, k, v)),
+        EQUAL,
+    )
     e.said("√d_k dropped: relative difference", attend.error(attend.attend(q, k, v), _scaled(q, k, v)), above(1e-2))
     phi, dots = Taylor(2).phi, (q / 3) @ k.T
-    e.said("φ(q/√d_k)·φ(k) against the series in q·k/√d_k", attend.error(phi(q / 3) @ phi(k).T, 1 + dots + dots**2 / 2), EQUAL)
+    e.said(
+        "φ(q/√d_k)·φ(k) against the series in q·k/√d_k",
+        attend.error(phi(q / 3) @ phi(k).T, 1 + dots + dots**2 / 2),
+        EQUAL,
+    )

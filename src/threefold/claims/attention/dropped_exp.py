@@ -22,7 +22,9 @@ def _linear_flops(length: int) -> int:
     return counted.flops(lambda q: attend.remembered(q, q, q, Identity(), normalised=False)[0], q)
 
 
-@claim("002-3-T2", "standard attention is `O(T²)` because of a matrix product", "O(T²D): 4T²D FLOPs", recorded=Outcome.TRUE)
+@claim(
+    "002-3-T2", "standard attention is `O(T²)` because of a matrix product", "O(T²D): 4T²D FLOPs", recorded=Outcome.TRUE
+)
 def standard(e: Evidence) -> None:
     for length in (64, 128, 256):
         q = counted.empty(length, D)
@@ -55,7 +57,11 @@ def dropping(e: Evidence) -> None:
 )
 def linear_time(e: Evidence) -> None:
     lengths = (64, 128, 256, 512)
-    e.when("Q(K^T V): slope of log FLOPs over log T", counted.slope(lengths, [_linear_flops(n) for n in lengths]), near(1.0, 1e-9))
+    e.when(
+        "Q(K^T V): slope of log FLOPs over log T",
+        counted.slope(lengths, [_linear_flops(n) for n in lengths]),
+        near(1.0, 1e-9),
+    )
     quadratic = [counted.flops(lambda q: (q @ q.T) @ q, counted.empty(n, D)) for n in lengths]
     e.otherwise("(QK^T)V: slope of log FLOPs over log T", counted.slope(lengths, quadratic), near(1.0, 1e-9))
     q, k, v = drawn()
@@ -106,7 +112,12 @@ def triple(e: Evidence) -> None:
     e.limit("The printed triple bracket is read as (q·k) v.")
 
 
-@claim("002-3-nonlin", "no non-linear operation remains", "multilinear in (q, k, v), hence cubic in X: f(2X) = 8 f(X)", recorded=Outcome.FALSE)
+@claim(
+    "002-3-nonlin",
+    "no non-linear operation remains",
+    "multilinear in (q, k, v), hence cubic in X: f(2X) = 8 f(X)",
+    recorded=Outcome.FALSE,
+)
 def still_nonlinear(e: Evidence) -> None:
     x = attend.random(T, D, seed=7)
 
@@ -127,6 +138,10 @@ def still_nonlinear(e: Evidence) -> None:
 def different_function(e: Evidence) -> None:
     q, k, v = drawn()
     soft = attend.attend(q, k, v)
-    e.said("φ = identity, normalised: relative difference", attend.error(attend.linear(q, k, v, Identity())[0], soft), EQUAL)
+    e.said(
+        "φ = identity, normalised: relative difference",
+        attend.error(attend.linear(q, k, v, Identity())[0], soft),
+        EQUAL,
+    )
     e.said("φ = elu + 1, normalised: relative difference", attend.error(attend.linear(q, k, v, Elu1())[0], soft), EQUAL)
     e.truth("φ = elu + 1: relative difference", attend.error(attend.linear(q, k, v, Elu1())[0], soft), above(1e-2))

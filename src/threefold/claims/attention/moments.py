@@ -45,6 +45,11 @@ def dot_moment(order: int, D: int, law: Law | None = None) -> float:
     return expected(lambda points: dot(points) ** order, law or normal(), 2 * D)
 
 
+def product_moment(which: tuple[int, ...], variables: int) -> float:
+    """E of a product of normal variables, repetitions allowed."""
+    return expected(lambda points: points[:, list(which)].prod(1), normal(), variables)
+
+
 def square_moment(D: int) -> float:
     """E (a.a)^2 for normal a: b = a is as dependent as can be."""
     return expected(lambda points: (points**2).sum(1) ** 2, normal(), D)

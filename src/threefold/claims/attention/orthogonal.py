@@ -1,6 +1,7 @@
 """Attention without projections on orthogonal inputs, and the size of dot products.
 
-a_nn = e^{s_n} / (e^{s_n} + N - 1) and a_nm = 1 / (e^{s_n} + N - 1), s_n = |x_n|^2; with 1/sqrt(D) scaling s_n / sqrt(D).
+a_nn = e^{s_n} / (e^{s_n} + N - 1) and a_nm = 1 / (e^{s_n} + N - 1), s_n = |x_n|^2;
+with 1/sqrt(D) scaling s_n / sqrt(D).
 |y_n - x_n| = sqrt((N-1)^2 s_n + sum_{m != n} s_m) / (e^{s_n} + N - 1).
 """
 
@@ -52,9 +53,15 @@ def _formula_holds(e: Evidence, add: str = "truth") -> None:
     write = e.said if add == "said" else e.truth
     for N, s in ((3, 1.0), (8, 5.0), (16, 12.0), (64, 40.0)):
         x = inputs(N, s)
-        write(f"N = {N}, s = {s:g}: weights against the formula", attend.error(attend.weights(x, x), predicted(_squares(x))), EQUAL)
+        write(
+            f"N = {N}, s = {s:g}: weights against the formula",
+            attend.error(attend.weights(x, x), predicted(_squares(x))),
+            EQUAL,
+        )
     x = inputs(5, torch.tensor([0.5, 1.0, 2.0, 4.0, 8.0]))
-    write("unequal norms: weights against the formula", attend.error(attend.weights(x, x), predicted(_squares(x))), EQUAL)
+    write(
+        "unequal norms: weights against the formula", attend.error(attend.weights(x, x), predicted(_squares(x))), EQUAL
+    )
 
 
 @claim(
@@ -71,7 +78,12 @@ def denominator(e: Evidence) -> None:
     e.counter_example("One token with x·x = 1: the weight is 1; the printed line gives e = 2.718.")
 
 
-@claim("000-3.1-zero", "for orthogonal inputs the numerator off the diagonal is 0", "it is exp(0) = 1", recorded=Outcome.FALSE)
+@claim(
+    "000-3.1-zero",
+    "for orthogonal inputs the numerator off the diagonal is 0",
+    "it is exp(0) = 1",
+    recorded=Outcome.FALSE,
+)
 def numerator(e: Evidence) -> None:
     x = inputs(3, 1.0)
     numerators = (x @ x.T).exp()
@@ -91,7 +103,11 @@ def identity(e: Evidence) -> None:
     w, y = attend.weights(x, x), attend.attend(x, x, x)
     e.said("N = 3, s = 1: largest |A − I|", (w - torch.eye(3, dtype=w.dtype)).abs().max(), EQUAL)
     e.truth("N = 3, s = 1: a_nn", w[0, 0], printed("0.576117"))
-    e.truth("N = 3, s = 1: ‖y_n − x_n‖ against its formula", attend.error((y - x).norm(dim=1), predicted_error(_squares(x))), EQUAL)
+    e.truth(
+        "N = 3, s = 1: ‖y_n − x_n‖ against its formula",
+        attend.error((y - x).norm(dim=1), predicted_error(_squares(x))),
+        EQUAL,
+    )
     e.truth("N = 16: s at which a_nn ≥ 0.999", needed(16, 1e-3), printed("9.615"))
     x = inputs(16, needed(16, 1e-3))
     e.truth("N = 16, that s: a_nn", attend.weights(x, x)[0, 0], near(0.999, 1e-12))
@@ -118,14 +134,19 @@ def weights(e: Evidence) -> None:
 def approximately(e: Evidence) -> None:
     for s, add in ((20.0, e.when), (1.0, e.otherwise)):
         x = inputs(8, s)
-        add(f"N = 8, e^s/N = {torch.tensor(s).exp() / 8:.3g}: ‖y − x‖/‖x‖", attend.error(attend.attend(x, x, x), x), at_most(1e-6))
+        add(
+            f"N = 8, e^s/N = {torch.tensor(s).exp() / 8:.3g}: ‖y − x‖/‖x‖",
+            attend.error(attend.attend(x, x, x), x),
+            at_most(1e-6),
+        )
     x = inputs(8, 20.0)
     e.truth("as printed, with m ≠ n: exp(x_n^T x_m)", (x[0] @ x[1]).exp(), near(1.0, 1e-9))
 
 
 @claim(
     "C7",
-    "orthogonal inputs ⇒ y_n = x_n: exactly (000), or approximately if exp(x_n^T x_n) ≫ N (003). Adjudicated: 003 is right",
+    "orthogonal inputs ⇒ y_n = x_n: exactly (000), or approximately if exp(x_n^T x_n) ≫ N (003). "
+    "Adjudicated: 003 is right",
     "never exact for finite vectors and N ≥ 2",
     sources=("000", "003"),
     recorded=Outcome.TRUE,
@@ -163,8 +184,8 @@ def second_moment(e: Evidence) -> None:
 )
 def independence(e: Evidence) -> None:
     for i, j in ((0, 0), (0, 1)):
-        joint = moments.expected(lambda z, i=i, j=j: z[:, i] * z[:, 2 + i] * z[:, j] * z[:, 2 + j], moments.normal(), 4)
-        one = moments.expected(lambda z, i=i, j=j: z[:, i] * z[:, j], moments.normal(), 2)
+        joint = moments.product_moment((i, 2 + i, j, 2 + j), 4)
+        one = moments.product_moment((i, j), 2)
         e.said(f"i = {i + 1}, j = {j + 1}: joint expectation − product", abs(joint - one * one), EQUAL)
         e.said(f"i = {i + 1}, j = {j + 1}: expectation", joint, near(float(i == j), 1e-12))
 
@@ -199,7 +220,8 @@ def variances_add(e: Evidence) -> None:
 
 @claim(
     "C8",
-    "E[(a^T b)²] = D: 000 by expansion and independence, 003 by 'a_i b_i ~ N(0,1)'. Adjudicated: the result is right in both, 003's step is not",
+    "E[(a^T b)²] = D: 000 by expansion and independence, 003 by 'a_i b_i ~ N(0,1)'. Adjudicated: the "
+    "result is right in both, 003's step is not",
     "a product of two normals has kurtosis 9, not 3",
     sources=("000", "003"),
     recorded=Outcome.TRUE,
@@ -208,4 +230,8 @@ def one_step_wrong(e: Evidence) -> None:
     e.said("D = 3: E(a·b)²", moments.dot_moment(2, 3), near(3.0, 1e-9))
     e.said("kurtosis of a_i b_i", moments.dot_moment(4, 1) / moments.dot_moment(2, 1) ** 2, near(9.0, 1e-9))
     e.said("its distance from a normal's kurtosis", abs(moments.dot_moment(4, 1) - 3), above(5.0))
-    e.said("000's cross terms E[a_1 b_1 a_2 b_2]", abs(moments.expected(lambda z: z.prod(1), moments.normal(), 4)) < 1e-12, equals(True))
+    e.said(
+        "000's cross terms E[a_1 b_1 a_2 b_2]",
+        abs(moments.expected(lambda z: z.prod(1), moments.normal(), 4)) < 1e-12,
+        equals(True),
+    )

@@ -29,7 +29,9 @@ def parameter_reason(e: Evidence) -> None:
     e.truth("the number: entries of the ND → ND matrix, N = 4, D = 3", mixing(f, x).numel(), equals(144))
     e.truth("the documents' sizes: N²D²", (SIZES[0] * SIZES[1]) ** 2, equals(4_398_046_511_104))
     e.truth("learned, the documents' sizes: 3D²", 3 * SIZES[1] ** 2, equals(3_145_728))
-    e.said("the reason: learned parameters at N = 4 (N² times those of one token: 432)", f.parameters, equals(N**2 * 27))
+    e.said(
+        "the reason: learned parameters at N = 4 (N² times those of one token: 432)", f.parameters, equals(N**2 * 27)
+    )
     e.truth("learned parameters, D = 3", f.parameters, equals(27))
     e.counter_example("The same 27 learned numbers serve 4 tokens and 4,000.")
 
@@ -48,7 +50,9 @@ def parameter_count(e: Evidence) -> None:
     e.said("attention's own parameters", f.parameters, equals(3 * D**2))
 
 
-@claim("003-5.3-elt", "each element is a product of a query and a key", "true of the score matrix", recorded=Outcome.TRUE)
+@claim(
+    "003-5.3-elt", "each element is a product of a query and a key", "true of the score matrix", recorded=Outcome.TRUE
+)
 def elements(e: Evidence) -> None:
     f, x = _subject()
     q, k = x @ f.W_q, x @ f.W_k
@@ -68,12 +72,25 @@ def shared(e: Evidence) -> None:
     f, x = _subject()
     scaled = blocks(mixing(f, x), N) / f.weights(x)[..., None, None]
     e.said("blocks divided by a_nm, against W_v^T", attend.error(scaled, f.W_v.T.expand(N, N, D, D)), EQUAL)
-    e.said("the matrix maps vec X to vec Y: relative error", attend.error(mixing(f, x) @ x.flatten(), f(x).flatten()), EQUAL)
+    e.said(
+        "the matrix maps vec X to vec Y: relative error",
+        attend.error(mixing(f, x) @ x.flatten(), f(x).flatten()),
+        EQUAL,
+    )
     W = projection(f.W_v, N)
-    e.truth("projection: blocks on the diagonal that are W^T", sum(bool((blocks(W, N)[n, n] == f.W_v.T).all()) for n in range(N)), equals(N))
+    e.truth(
+        "projection: blocks on the diagonal that are W^T",
+        sum(bool((blocks(W, N)[n, n] == f.W_v.T).all()) for n in range(N)),
+        equals(N),
+    )
 
 
-@claim("003-5.3-same", "equal attention weights give identical blocks", "if and only if a_nm = a_n′m′", recorded=Outcome.TRUE)
+@claim(
+    "003-5.3-same",
+    "equal attention weights give identical blocks",
+    "if and only if a_nm = a_n′m′",
+    recorded=Outcome.TRUE,
+)
 def same_weights(e: Evidence) -> None:
     f, _ = _subject()
     x = attend.random(1, D, seed=5).expand(N, D)
@@ -81,7 +98,11 @@ def same_weights(e: Evidence) -> None:
     e.said("equal tokens: largest difference between blocks", (grid - grid[:1, :1]).abs().max(), EQUAL)
     f, x = _subject()
     grid = blocks(mixing(f, x), N)
-    e.truth("different weights: difference between blocks (1,1) and (1,2)", (grid[0, 0] - grid[0, 1]).abs().max(), above(1e-3))
+    e.truth(
+        "different weights: difference between blocks (1,1) and (1,2)",
+        (grid[0, 0] - grid[0, 1]).abs().max(),
+        above(1e-3),
+    )
 
 
 @claim(
@@ -168,7 +189,12 @@ def without_positions(e: Evidence) -> None:
     e.counter_example("Under a causal mask the first token sees itself only, so who is first matters.")
 
 
-@claim("003-5.4-eq", "permuting the inputs permutes the corresponding outputs", "without a mask; a mean over outputs is invariant", recorded=Outcome.TRUE)
+@claim(
+    "003-5.4-eq",
+    "permuting the inputs permutes the corresponding outputs",
+    "without a mask; a mean over outputs is invariant",
+    recorded=Outcome.TRUE,
+)
 def equivariant(e: Evidence) -> None:
     f, x = _subject()
     order, _ = _permuted()
@@ -204,4 +230,8 @@ def permutation(e: Evidence) -> None:
     e.said("f(PX) against f(X)", attend.error(f(x[order]), f(x)), above(1e-2))
     e.said("causal mask: f(PX) against P f(X)", _equivariance(*_subject(causal=True)), above(1e-2))
     code = attend.random(N, D, seed=11)
-    e.said("with positions added to x: f(PX + C) against P f(X + C)", attend.error(f(x[order] + code), f(x + code)[order]), above(1e-2))
+    e.said(
+        "with positions added to x: f(PX + C) against P f(X + C)",
+        attend.error(f(x[order] + code), f(x + code)[order]),
+        above(1e-2),
+    )

@@ -7,7 +7,7 @@ import torch
 from threefold.claims import attend
 from threefold.claims.claim import Claim, Evidence, Outcome, above, at_most, claim, equals, stated
 from threefold.claims.linear_map import expansion, maps
-from threefold.claims.linear_map.maps import Attention, blocks, mixing, projection, zero_blocks
+from threefold.claims.linear_map.maps import Attention, mixing, projection
 
 N, D = 4, 3
 EQUAL = at_most(1e-12)
@@ -22,7 +22,9 @@ def _kron(e: Evidence, add: str) -> None:
     f, x = _subject()
     write = e.said if add == "said" else e.when if add == "when" else e.truth
     write("(A(X) ⊗ W_v^T) vec X against vec Y", attend.error(mixing(f, x) @ x.flatten(), f(x).flatten()), EQUAL)
-    write("(I ⊗ W^T) vec X against vec XW", attend.error(projection(f.W_v, N) @ x.flatten(), (x @ f.W_v).flatten()), EQUAL)
+    write(
+        "(I ⊗ W^T) vec X against vec XW", attend.error(projection(f.W_v, N) @ x.flatten(), (x @ f.W_v).flatten()), EQUAL
+    )
     column = torch.kron(f.W_v.T.contiguous(), f.weights(x)) @ x.T.flatten()
     write("column by column: (W_v^T ⊗ A) against vec Y", attend.error(column, f(x).T.flatten()), EQUAL)
 
@@ -62,12 +64,20 @@ TWENTY_ONE = "a x11 x21 + b x12 x21 + c x11 x22 + d x12 x22"
 def diagonal_entries(e: Evidence) -> None:
     for n in (1, 2):
         right = f"a x{n}1 x{n}1 + b x{n}1 x{n}2 + c x{n}2 x{n}1 + d x{n}2 x{n}2"
-        e.said(f"terms of s_{n}{n} that differ", len((expansion.entry(n, n) - expansion.polynomial(right)).terms), equals(0))
+        e.said(
+            f"terms of s_{n}{n} that differ",
+            len((expansion.entry(n, n) - expansion.polynomial(right)).terms),
+            equals(0),
+        )
     f, x = Attention.drawn(2), attend.random(2, 2, seed=6)
     values = dict(zip("abcd", f.form.flatten().tolist(), strict=True))
     names = ("x11", "x12", "x21", "x22")
     values |= dict(zip(names, x.flatten().tolist(), strict=True))
-    e.said("s_11 in numbers, against the scores", abs(float(_value(expansion.entry(1, 1), values)) - float(f.scores(x)[0, 0])), EQUAL)
+    e.said(
+        "s_11 in numbers, against the scores",
+        abs(float(_value(expansion.entry(1, 1), values)) - float(f.scores(x)[0, 0])),
+        EQUAL,
+    )
 
 
 def _value(poly: object, values: dict[str, float]) -> float:
@@ -134,7 +144,11 @@ def parameters_000(e: Evidence) -> None:
 
 
 blank_sketch = stated(
-    "000-5.3", "the sketch of the matrix is left empty", "N × N blocks a_nm W_v^T: the picture of 003-5.3-share", Outcome.BLANK, "linear_map"
+    "000-5.3",
+    "the sketch of the matrix is left empty",
+    "N × N blocks a_nm W_v^T: the picture of 003-5.3-share",
+    Outcome.BLANK,
+    "linear_map",
 )
 
 
@@ -156,7 +170,11 @@ def as_matrix(e: Evidence) -> None:
     f, x = _subject()
     _kron(e, "when")
     other = attend.random(N, D, seed=9)
-    e.otherwise("the matrix of X applied to X′, against f(X′)", attend.error(mixing(f, x) @ other.flatten(), f(other).flatten()), EQUAL)
+    e.otherwise(
+        "the matrix of X applied to X′, against f(X′)",
+        attend.error(mixing(f, x) @ other.flatten(), f(other).flatten()),
+        EQUAL,
+    )
     e.otherwise("f(X + X′) against f(X) + f(X′)", attend.error(f(x + other), f(x) + f(other)), EQUAL)
     e.otherwise("f(2X) against 2 f(X)", attend.error(f(2 * x), 2 * f(x)), EQUAL)
     jacobian = torch.autograd.functional.jacobian(lambda v: f(v.view(N, D)).flatten(), x.flatten())
@@ -172,7 +190,12 @@ def shapes(e: Evidence) -> None:
     e.said("Y", "×".join(map(str, f(x).shape)), equals("4×3"))
 
 
-@claim("003-5.2-soft", "softmax is element-wise, so it keeps the shape", "it normalises rows; shape-preserving all the same", recorded=Outcome.FALSE)
+@claim(
+    "003-5.2-soft",
+    "softmax is element-wise, so it keeps the shape",
+    "it normalises rows; shape-preserving all the same",
+    recorded=Outcome.FALSE,
+)
 def row_wise(e: Evidence) -> None:
     f, x = _subject()
     changed = x.clone()
@@ -180,4 +203,6 @@ def row_wise(e: Evidence) -> None:
     moved = (f.weights(x)[0, 0] - f.weights(changed)[0, 0]).abs()
     e.said("another key's score changes: change of a_11", moved, EQUAL)
     e.truth("row sums − 1", (f.weights(x).sum(1) - 1).abs().max(), EQUAL)
-    e.counter_example("softmax(0, 0) = (½, ½), softmax(0, 5) = (0.0067, 0.9933): the first entry changed, its score did not.")
+    e.counter_example(
+        "softmax(0, 0) = (½, ½), softmax(0, 5) = (0.0067, 0.9933): the first entry changed, its score did not."
+    )

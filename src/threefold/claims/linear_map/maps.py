@@ -27,7 +27,8 @@ class Attention:
     @staticmethod
     def drawn(D: int, *, causal: bool = False, seed: int = 0) -> Attention:
         """With random weights."""
-        return Attention(*(attend.random(D, D, seed=seed + i) for i in range(3)), causal=causal)
+        W_q, W_k, W_v = (attend.random(D, D, seed=seed + i) for i in range(3))
+        return Attention(W_q, W_k, W_v, causal)
 
     @property
     def parameters(self) -> int:

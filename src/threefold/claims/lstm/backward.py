@@ -39,7 +39,13 @@ def _slope(s: Named, g: str) -> Tensor:
 
 DA = "`da = ∂L^t/∂a + da_next`"
 FORMULAS_000 = (
-    formula("000-1.4-dLda", DA, "da", lambda s, p: s["dz"] @ p.W_y + s["da_next"], "da_next = 0 at t = T, which is not stated"),
+    formula(
+        "000-1.4-dLda",
+        DA,
+        "da",
+        lambda s, p: s["dz"] @ p.W_y + s["da_next"],
+        "da_next = 0 at t = T, which is not stated",
+    ),
     formula("000-1.4-dGo", "`∂L/∂Γ_o = da * tanh c`", "dGamma_o", lambda s, p: s["da"] * s["c"].tanh()),
     formula("000-1.4-dgo", "`dγ_o = dΓ_o * Γ_o * (1−Γ_o)`", "dgamma_o", lambda s, p: s["dGamma_o"] * _slope(s, "o")),
     formula(
@@ -57,7 +63,13 @@ FORMULAS_000 = (
 )
 
 FORMULAS_003 = (
-    formula("003-1.3-da", "`da = W_y^T (ŷ−y) + da_next`", "da", lambda s, p: s["dz"] @ p.W_y + s["da_next"], "da_next = 0 at t = T"),
+    formula(
+        "003-1.3-da",
+        "`da = W_y^T (ŷ−y) + da_next`",
+        "da",
+        lambda s, p: s["dz"] @ p.W_y + s["da_next"],
+        "da_next = 0 at t = T",
+    ),
     formula(
         "003-1.3-dc",
         "`dc = dc_next + da * Γ_o * (1 − tanh²c)`",
@@ -66,8 +78,15 @@ FORMULAS_003 = (
     ),
     formula("003-1.3-dct", "`dc̃ = dc * Γ_u`", "dc_tilde", lambda s, p: s["dc"] * s["Gamma_u"]),
     formula("003-1.3-dpc", "`dp̃_c = dc̃ * (1 − c̃²)`", "dp", lambda s, p: s["dc_tilde"] * (1 - s["c_tilde"] ** 2)),
-    formula("003-1.3-dgu", "`dγ_u = dc * c̃ * Γ_u(1−Γ_u)`", "dgamma_u", lambda s, p: s["dc"] * s["c_tilde"] * _slope(s, "u")),
-    formula("003-1.3-dgo", "`dγ_o = da * tanh c * Γ_o(1−Γ_o)`", "dgamma_o", lambda s, p: s["da"] * s["c"].tanh() * _slope(s, "o")),
+    formula(
+        "003-1.3-dgu", "`dγ_u = dc * c̃ * Γ_u(1−Γ_u)`", "dgamma_u", lambda s, p: s["dc"] * s["c_tilde"] * _slope(s, "u")
+    ),
+    formula(
+        "003-1.3-dgo",
+        "`dγ_o = da * tanh c * Γ_o(1−Γ_o)`",
+        "dgamma_o",
+        lambda s, p: s["da"] * s["c"].tanh() * _slope(s, "o"),
+    ),
 )
 
 
@@ -112,7 +131,9 @@ def candidate_in_forget(e: Evidence) -> None:
     e.truth("relative error with c_{t−1}", error(s["dc"] * s["c_prev"] * _slope(s, "f"), truth), EQUAL)
     e.truth("relative error of the library's dγ_f", error(s["dgamma_f"], truth), EQUAL)
     contamination(e, "c~ for c_prev in dgamma_f", ("W_y", "b_y"), ("W_f", "b_f", "W_u", "W_c", "W_o", "x", "a0"))
-    e.counter_example("T = 1, c_0 = 0: the forget gate multiplies 0, so dγ_f = 0; the printed formula gives dc * c̃ * Γ_f(1−Γ_f).")
+    e.counter_example(
+        "T = 1, c_0 = 0: the forget gate multiplies 0, so dγ_f = 0; the printed formula gives dc * c̃ * Γ_f(1−Γ_f)."
+    )
 
 
 @claim(

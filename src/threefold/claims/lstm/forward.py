@@ -76,12 +76,10 @@ def all_equations(e: Evidence) -> None:
 def _torch_difference(p: Problem) -> float:
     n = p.a0.shape[1]
     layer = torch.nn.LSTM(p.x.shape[2], n, dtype=p.x.dtype)
+    assert p.w.bias is not None
+    weights = {"weight_ih_l0": p.w.x, "weight_hh_l0": p.w.h, "bias_ih_l0": p.w.bias}
     with torch.no_grad():
-        layer.weight_ih_l0.copy_(p.w.x)
-        layer.weight_hh_l0.copy_(p.w.h)
-        assert p.w.bias is not None
-        layer.bias_ih_l0.copy_(p.w.bias)
-        layer.bias_hh_l0.zero_()
+        layer.load_state_dict(weights | {"bias_hh_l0": torch.zeros_like(p.w.bias)})
         outputs, (_, c_last) = layer(p.x, (p.a0[None], p.c0[None]))
     mine = closed(p)[1]
     return max(error(mine["a"], outputs), error(mine["c"][-1], c_last[0]))
@@ -97,7 +95,11 @@ def loss(e: Evidence) -> None:
     for case, p in cases().items():
         total = _equations(p)[0]
         mine = closed(p)[1]
-        e.said(f"{case}: −Σ_t Σ_i y_i log ŷ_i, relative difference", error(-(p.y * (mine["dz"] + p.y).log()).sum(), total), EQUAL)
+        e.said(
+            f"{case}: −Σ_t Σ_i y_i log ŷ_i, relative difference",
+            error(-(p.y * (mine["dz"] + p.y).log()).sum(), total),
+            EQUAL,
+        )
 
 
 @claim("003-1.3-dz", "`dz = ŷ − y`", "needs Σ_i y_i = 1; in general `ŷ·Σ_i y_i − y`", recorded=Outcome.CONDITIONAL)
@@ -109,17 +111,21 @@ def softmax_gradient(e: Evidence) -> None:
     (truth,) = torch.autograd.grad(-(y * z.log_softmax(-1)).sum(), z)
     probability = z.detach().softmax(-1)
     e.otherwise("targets that do not sum to 1: relative error of ŷ − y", error(probability - y, truth), EQUAL)
-    e.truth("the same targets: relative error of ŷ Σy − y", error(probability * y.sum(-1, keepdim=True) - y, truth), EQUAL)
+    e.truth(
+        "the same targets: relative error of ŷ Σy − y", error(probability * y.sum(-1, keepdim=True) - y, truth), EQUAL
+    )
     e.counter_example("y = (2, 0), ŷ = (½, ½): the gradient is (−1, 1), and ŷ − y is (−1.5, 0.5).")
 
 
 @claim("003-1.3-tanh", "`tanh′ = 1 − tanh²`; `σ′ = σ(1−σ)`", recorded=Outcome.TRUE)
 def slopes(e: Evidence) -> None:
     x = torch.linspace(-8, 8, 401, dtype=torch.float64).requires_grad_()
-    for name, f, slope in (("tanh", torch.tanh, lambda v: 1 - v * v), ("σ", torch.sigmoid, lambda v: v * (1 - v))):
+    for name, f in (("tanh", torch.tanh), ("σ", torch.sigmoid)):
         value = f(x)
         (truth,) = torch.autograd.grad(value.sum(), x)
-        e.said(f"{name}: relative error of the printed slope on [−8, 8]", error(slope(value.detach()), truth), EQUAL)
+        v = value.detach()
+        slope = 1 - v * v if name == "tanh" else v * (1 - v)
+        e.said(f"{name}: relative error of the printed slope on [−8, 8]", error(slope, truth), EQUAL)
 
 
 @claim(
@@ -140,7 +146,11 @@ def forget_gate(e: Evidence) -> None:
     p = problem(1)
     start = Problem(p.x, p.y, p.a0, torch.zeros_like(p.c0), p.w, p.W_y, p.b_y)
     e.said("c_0 = 0, T = 1: ‖dW_f‖ by 000", closed(start)[0]["W_f"].norm(), equals(0.0))
-    e.said("c_0 = 0, T = 1: ‖dW_f‖ by 003", closed(start, MUTATIONS["c~ for c_prev in dgamma_f"])[0]["W_f"].norm(), above(1e-2))
+    e.said(
+        "c_0 = 0, T = 1: ‖dW_f‖ by 003",
+        closed(start, MUTATIONS["c~ for c_prev in dgamma_f"])[0]["W_f"].norm(),
+        above(1e-2),
+    )
 
 
 @claim(

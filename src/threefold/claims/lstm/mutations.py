@@ -27,4 +27,7 @@ class CandidateInForget(LSTMCell):
         return s | {"dGamma_f": s["dc"] * candidate, "dgamma_f": s["dc"] * candidate * f * (1 - f)}
 
 
-MUTATIONS: dict[str, LSTMCell] = {"dp with 1 - p": CandidateNotSquared(), "c~ for c_prev in dgamma_f": CandidateInForget()}
+MUTATIONS: dict[str, LSTMCell] = {
+    "dp with 1 - p": CandidateNotSquared(),
+    "c~ for c_prev in dgamma_f": CandidateInForget(),
+}

@@ -1,6 +1,6 @@
 """One LSTM with a softmax output, differentiated twice: by the library's closed form, and by autograd on the equations.
 
-n_y differs from n_a so that a wrong shape shows; nothing starts at zero, because zero weights and zero states hide mistakes.
+n_y differs from n_a so that a wrong shape shows; nothing starts at zero, where mistakes hide.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def problem(T: int = 6, m: int = 4, *, soft: bool = False, seed: int = 0, n_y: i
 
 
 def closed(p: Problem, cell: cells.Cell | None = None) -> tuple[Named, Named]:
-    """Gradients and every signal (T, B, .) by the library's backward through time. A mutant cell gives a mutant backward."""
+    """Gradients and every signal (T, B, .) by the library's backward through time, or by a mutant's."""
     cell, start, x = cell or lstm.LSTMCell(), (p.a0, p.c0), p.x.transpose(0, 1)
     outputs = recurrence.sequence(lstm.LSTMCell(), x, start, p.w)[0]
     states = tuple(part.transpose(0, 1) for part in outputs)
@@ -98,7 +98,16 @@ def equations(p: Problem, leaves: Named) -> tuple[Tensor, dict[str, list[Tensor]
         a = o * torch.tanh(c)
         z = a @ leaves["W_y"].T + leaves["b_y"]
         loss = loss - (y * torch.log_softmax(z, -1)).sum()
-        named = {"Gamma_u": u, "Gamma_f": f, "Gamma_o": o, "c_tilde": candidate, "p": gamma["c"], "c": c, "a": a, "z": z}
+        named = {
+            "Gamma_u": u,
+            "Gamma_f": f,
+            "Gamma_o": o,
+            "c_tilde": candidate,
+            "p": gamma["c"],
+            "c": c,
+            "a": a,
+            "z": z,
+        }
         for name, value in (named | {f"gamma_{g}": gamma[g] for g in "ufo"}).items():
             kept.setdefault(name, []).append(value)
     return loss, kept

@@ -35,11 +35,19 @@ def no_sum(id: str, says: str, gates: str) -> Claim:
             p = problem(T)
             signals, truth = closed(p)[1], derived(p)[0]
             for g in gates:
-                add(f"T = {T}: relative error of dW_{g} without Σ_t", error(last_step(signals, g), truth[f"W_{g}"]), EQUAL)
-                e.truth(f"T = {T}: relative error of dW_{g} with Σ_t", error(all_steps(signals, g), truth[f"W_{g}"]), EQUAL)
+                add(
+                    f"T = {T}: relative error of dW_{g} without Σ_t",
+                    error(last_step(signals, g), truth[f"W_{g}"]),
+                    EQUAL,
+                )
+                e.truth(
+                    f"T = {T}: relative error of dW_{g} with Σ_t", error(all_steps(signals, g), truth[f"W_{g}"]), EQUAL
+                )
         library = max(off for name, off in differences(problem()).items() if name[0] == "W")
         e.truth("T = 6: worst relative error of the library's weight gradients", library, EQUAL)
-        e.counter_example("T = 2: the step t = 1 contributes a product of its own, and the printed line has one product.")
+        e.counter_example(
+            "T = 2: the step t = 1 contributes a product of its own, and the printed line has one product."
+        )
 
     return claim(id, says, "Σ_t of the same product", recorded=Outcome.CONDITIONAL, subject="lstm")(collect)
 
@@ -53,12 +61,16 @@ SUMS = (
 
 
 def wrong_shape(id: str, says: str, corrected: str, name: str, as_printed: Callable[[Named], Tensor]) -> Claim:
-    """A gradient printed with a shape that its parameter does not have. One row in the batch, one step: the kindest reading."""
+    """A gradient printed with a shape that its parameter lacks, read kindly: one row, one step."""
 
     def collect(e: Evidence) -> None:
         p = problem(1, 1)
         need, got = tuple(p.leaves[name].reshape(len(p.leaves[name]), -1).shape), tuple(as_printed(closed(p)[1]).shape)
-        e.said(f"shape, n_y = 4, n_a = 5, n_x = 3 ({name} is {need[0]}×{need[1]})", "×".join(map(str, got)), equals("×".join(map(str, need))))
+        e.said(
+            f"shape, n_y = 4, n_a = 5, n_x = 3 ({name} is {need[0]}×{need[1]})",
+            "×".join(map(str, got)),
+            equals("×".join(map(str, need))),
+        )
         e.truth(f"relative error of the corrected d{name}, T = 6", differences(problem())[name], EQUAL)
 
     return claim(id, says, corrected, recorded=Outcome.FALSE, subject="lstm")(collect)
@@ -111,7 +123,11 @@ def filled(id: str, says: str, corrected: str, names: tuple[str, ...]) -> Claim:
     def collect(e: Evidence) -> None:
         for case, p in cases().items():
             off = differences(p)
-            e.truth(f"{case}: worst relative error of {', '.join('d' + n for n in names)}", max(off[n] for n in names), EQUAL)
+            e.truth(
+                f"{case}: worst relative error of {', '.join('d' + n for n in names)}",
+                max(off[n] for n in names),
+                EQUAL,
+            )
 
     return claim(id, says, corrected, recorded=Outcome.BLANK, subject="lstm")(collect)
 
@@ -139,6 +155,12 @@ def labelled_wrong(e: Evidence) -> None:
     s, truth = closed(p)[1], derived(p)[0]
     e.said("entries of Σ dp̃_c against those of W_c", s["dp"].sum((0, 1)).numel(), equals(truth["W_c"].numel()))
     for g in "cufoy":
-        e.truth(f"Σ over t and batch: relative error of db_{g}", error(s[SIGNAL[g]].sum((0, 1)), truth[f"b_{g}"]), EQUAL)
-        e.truth(f"Σ over the batch only: relative error of db_{g}", error(s[SIGNAL[g]][-1].sum(0), truth[f"b_{g}"]), above(1e-2))
+        e.truth(
+            f"Σ over t and batch: relative error of db_{g}", error(s[SIGNAL[g]].sum((0, 1)), truth[f"b_{g}"]), EQUAL
+        )
+        e.truth(
+            f"Σ over the batch only: relative error of db_{g}",
+            error(s[SIGNAL[g]][-1].sum(0), truth[f"b_{g}"]),
+            above(1e-2),
+        )
     e.counter_example("Σ dp̃_c has n_a entries, W_c has n_a (n_a + n_x).")
