@@ -180,7 +180,9 @@ def test_rotation_belongs_behind_the_projections() -> None:
     assert abs(behind[0] - behind[1]) <= 1e-11
 
 
-@pytest.mark.parametrize("spec", [Softmax(heads=2, position=Rotary()), Linear(heads=2, features=Taylor(2), position=Rotary())])
+@pytest.mark.parametrize(
+    "spec", [Softmax(heads=2, position=Rotary()), Linear(heads=2, features=Taylor(2), position=Rotary())]
+)
 def test_rotation_is_called_once_for_queries_and_once_for_keys(spec: Softmax | Linear) -> None:
     mixer = spec.build(8)
     calls = []
