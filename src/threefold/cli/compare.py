@@ -122,15 +122,27 @@ def _heard(ended: Ended) -> str:
 def _table(lines: list[Line]) -> str:
     """Means with standard deviations, and below, each variant against the first."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    console = Console(width=max(80, Console().width), highlight=False)
+    plain = Console()
+    console = Console(width=max(80, plain.width) if plain.is_terminal else 160, highlight=False)
     names = [name for name in lines[0].metrics if all(name in line.metrics for line in lines)]
-    table = Table("variant", "runs", "parameters", "seconds", *names, title="test set, mean ± standard deviation")
+    table = Table(
+        Column("variant", overflow="fold"),
+        "runs",
+        "parameters",
+        "seconds",
+        *names,
+        title="test set, mean ± standard deviation",
+    )
     for line in lines:
         cells = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in (line.metrics[name] for name in names)]
         table.add_row(line.label, str(line.runs), f"{line.parameters:,}", f"{line.seconds:.1f}", *cells)
-    pairs = Table("variant", *names, title=f"minus {lines[0].label}, paired by seed: mean [95 % bootstrap interval]")
+    pairs = Table(
+        Column("variant", overflow="fold"),
+        *names,
+        title=f"minus {lines[0].label}, paired by seed: mean [95 % bootstrap interval]",
+    )
     for line in lines[1:]:
         found = (line.differences[name] for name in names)
         pairs.add_row(line.label, *(f"{d.mean:+.4g} [{d.low:+.2g}, {d.high:+.2g}]" for d in found))

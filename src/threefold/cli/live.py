@@ -24,7 +24,7 @@ class Live:
             TextColumn("left"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[numbers]}"),
-            console=console or Console(),
+            console=console or Console(highlight=False),
             refresh_per_second=4,
         )
         self._task = self._bar.add_task("", total=None, numbers="")
@@ -41,7 +41,7 @@ class Live:
         if row["kind"] == "train":
             self._bar.update(self._task, completed=row["step"], description=epoch, numbers=told(row))
         else:
-            self._bar.console.print(f"{row['kind']} at step {row['step']}: {told(row)}", highlight=False)
+            self._bar.console.print(f"{row['kind']} at step {row['step']}: {told(row)}")
 
     def end(self, outcome: Row) -> None:
         self._bar.stop()

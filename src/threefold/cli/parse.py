@@ -50,7 +50,7 @@ def flags(kind: type) -> list[str]:
 def sentence(boxed: str, prog: str) -> str:
     """Tyro's box as one sentence: what was given, what is needed, the nearest right word."""
     words = " ".join(line.strip("│╭╮╰╯─ \t") for line in boxed.splitlines())
-    text = re.sub(r"\s+", " ", words).strip()
+    text = re.sub(r"(-{5,}|\s)+", " ", words).strip()  # where the terminal speaks ASCII, boxes are drawn with hyphens
     text = re.split(r" ?─*╯? ?For full helptext", text)[0].strip(" ─")
     if found := re.search(r"invalid choice '?([^']*)'? for argument '?([^\s']+)'?\. Expected one of \(([^)]*)\)", text):
         wrong, flag, listed = found.groups()

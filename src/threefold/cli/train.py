@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -93,7 +94,8 @@ def _told(run: Run, outcome: dict[str, Any]) -> str:
 def _stoppable() -> Iterator[Callable[[], bool]]:
     """SIGINT and SIGTERM ask for a checkpoint and an end after the step in hand; a second one does not ask."""
     asked: list[int] = []
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in ours}
 
     def ask(number: int, _: object) -> None:
         asked.append(number)

@@ -73,6 +73,11 @@ class Run:
         write_json(self.folder / "samples.json", samples)
 
     @property
+    def environment(self) -> Row:
+        """Machine, versions and threads of the last session."""
+        return read_json(self.folder / "environment.json")["sessions"][-1]
+
+    @property
     def done(self) -> Row | None:
         """The outcome, once there is one."""
         path = self.folder / "done"
