@@ -88,12 +88,12 @@ def _spoken(folder: Path) -> list[Path]:
         digits = DigitsRecipe()
         return list(prepare(folder / "digits", [Variant("CNN", digits)], SEEDS)["CNN"])
     recipe = SpeechRecipe()
-    data = replace(recipe.data, synthetic=replace(recipe.data.synthetic, count=500, shortest=1, longest=2))
+    synthetic = replace(recipe.data.synthetic, count=1500, shortest=1, longest=2)
     recipe = replace(
         recipe,
-        data=data,
-        model=replace(recipe.model, encoder=LSTM(), width=64, ffn=128, layers=1),
-        train=replace(recipe.train, epochs=10, lr=4e-3, evaluate_every=200),
+        data=replace(recipe.data, synthetic=synthetic, stretch=0.0, gaps=0, bands=0),
+        model=replace(recipe.model, encoder=GRU(), width=80, ffn=160, layers=1, dropout=0.0),
+        train=replace(recipe.train, epochs=10, lr=4e-3, evaluate_every=300),
     )
     decoders: dict[str, MixerSpec] = {"LSTM decoder": LSTM(), "transformer decoder": Softmax(heads=2)}
     variants = [Variant(name, replace(recipe, model=replace(recipe.model, decoder=d))) for name, d in decoders.items()]
