@@ -58,7 +58,7 @@ class Need:
 
 def at_most(bound: float) -> Need:
     """Not above the bound; NaN is above every bound."""
-    return Need(f"<= {bound:g}", lambda value: value <= bound)
+    return Need(f"≤ {bound:g}", lambda value: value <= bound)
 
 
 def above(bound: float) -> Need:

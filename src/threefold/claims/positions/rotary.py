@@ -163,6 +163,7 @@ def fading() -> str:
     "an upper bound trends down, not monotonically; for random q, k the variance of scores is the "
     "same at every distance",
     recorded=Outcome.FALSE,
+    picture=fading,
 )
 def decay(e: Evidence) -> None:
     d, n = 128, 20_000
