@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from threefold.laws.case import Case, lengths
 from threefold.laws.compare import Comparison
-from threefold.laws.influence import past_matters
+from threefold.laws.influence import tokens_matter
 from threefold.laws.law import Absent, Declined, Law, does_not_apply
 from threefold.laws.subject import Subject
 from threefold.laws.tolerance import BITS
@@ -32,20 +32,20 @@ def applies(subject: Subject) -> Absent | None:
 
 
 def witness(subject: Subject) -> str | Absent:
-    return past_matters(subject) or does_not_apply("no token reaches a later output: nothing is mixed")
+    return tokens_matter(subject) or does_not_apply("no token reaches another's output: nothing is mixed")
 
 
 def cases(subject: Subject) -> Iterator[Case]:
     for T in lengths(subject.blocks):
         if T > 1:
             yield Case(T=T, B=1, how="eval")
-    some = [T for T in lengths(subject.blocks) if 1 < T <= 70]
+    some = sorted({2, 17, *(C + 1 for C in subject.blocks if C < 70)})
     for T in some:
         yield Case(T=T, B=1, seed=1, how="train")
     for backend in BACKENDS:
         yield from (Case(T=T, B=1, seed=2, how=f"eval {backend}") for T in some)
     for form in subject.forms[1:]:
-        yield from (Case(T=T, B=1, seed=3, how=f"eval {form}") for T in some)
+        yield from (Case(T=T, B=1, seed=3, how=f"eval {form}") for T in some[:2])
 
 
 def probe(subject: Subject, case: Case) -> Iterator[Comparison]:

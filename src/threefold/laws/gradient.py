@@ -113,8 +113,10 @@ def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, 
         grads = torch.autograd.grad(loss(), held, create_graph=True, allow_unused=True)
         return torch.stack([(g * u).sum() for g, u in zip(grads, us, strict=True) if g is not None]).sum()
 
+    steep = slope()
+
     limit = difference(2, ruler.dtype)[1]
-    curves = torch.autograd.grad(slope(), held, allow_unused=True)
+    curves = torch.autograd.grad(steep, held, allow_unused=True) if steep.requires_grad else [None] * len(held)
     expected, got = [], []
     for source, curve in zip(held, curves, strict=True):
         v = _directions(source, case.but(seed=case.seed + 1))[0]

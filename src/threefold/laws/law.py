@@ -193,7 +193,7 @@ class _Trial:
 
     def verdict(self, blank: Verdict, *, shrinking: bool) -> Verdict:
         """Add the account up."""
-        notes = [*self.subject.notes, *self.shaken[:1]]
+        notes = self.shaken[:1]
         notes += [f"{cases[0]}{f' and {len(cases) - 1} more' if cases[1:] else ''}: {why}" for why, cases in self.refused.items()]
         notes += [f"{case} not tried: {why}" for why, case in self.declined.items()]
         if self.allow:

@@ -56,7 +56,8 @@ def _free(fails: Fails, case: Case) -> tuple[Case, Finding] | None:
 
 
 def _number(fails: Fails, case: Case, found: Finding, name: str, deadline: float) -> tuple[Case, Finding]:
-    for value in _lower(case, name):
+    unspoken = (name == "at" and case.at is None and found.at is None) or (name == "feature" and case.at is None)
+    for value in () if unspoken else _lower(case, name):
         if time.monotonic() > deadline:
             break
         smaller = case.but(**{name: value})
