@@ -74,27 +74,29 @@ def attention_to_torch(mixer: Self | SoftmaxCross) -> nn.MultiheadAttention:
 
 
 def with_layout(mixer: Turned, layout: Layout) -> Turned:
-    """The same function with Rotary in the other layout: rows of the query and key projections change places.
+    """The same function with Rotary in `layout`: rows of the query and key projections change places.
 
-    Equal outputs need scores that only see q.k: softmax without qk_norm, and linear maps that turn before they map.
+    Everything between a projection and the rotation acts entry by entry or on the whole head, so places do not matter.
     """
     spec = mixer.spec
     assert isinstance(spec, Attention)
     require(isinstance(spec.position, Rotary), f"{spec!r} has no Rotary() whose layout could change.")
     assert isinstance(spec.position, Rotary)
-    if isinstance(spec, Softmax):
-        require(not spec.qk_norm, f"{spec!r}: gains of qk_norm belong to places; convert them by hand.")
     built = replace(spec, position=replace(spec.position, layout=layout)).build(mixer.width)
     assert isinstance(built, SoftmaxMixer | SoftmaxEverywhere | LinearMixer | LinearEverywhere)
     built.to(mixer.heads.query.weight).load_state_dict(mixer.state_dict())
     if layout is spec.position.layout:
         return built
-    order = relayout(mixer.heads.key_dim, layout)
+    heads = built.heads
+    order = relayout(heads.key_dim, layout)
+    moved = [heads.query, heads.key]
+    moved += [
+        norm for norm in (getattr(heads, "query_norm", None), getattr(heads, "key_norm", None)) if norm is not None
+    ]
     with torch.no_grad():
-        for projection in (built.heads.query, built.heads.key):
-            for parameter in projection.parameters():
-                rows = parameter.unflatten(0, (-1, mixer.heads.key_dim))
-                parameter.copy_(rows[:, order].flatten(0, 1).clone())
+        for parameter in (each for part in moved for each in part.parameters()):
+            rows = parameter.unflatten(0, (-1, heads.key_dim))
+            parameter.copy_(rows[:, order].flatten(0, 1).clone())
     return built
 
 

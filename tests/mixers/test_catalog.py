@@ -1,0 +1,60 @@
+"""The catalogue is complete, its pairs follow from traits, and its entries print and return from JSON."""
+
+import pytest
+
+from threefold.errors import InputError
+from threefold.mixers.catalog import CATALOG, MIXERS, PAIRED, POSITIONS, WIDTH, paired
+from threefold.specs.attention import Attention, Linear, Softmax
+from threefold.specs.base import MixerSpec, Site
+from threefold.specs.cross import Bidirectional
+from threefold.specs.features import FeatureMap
+from threefold.specs.positions import Position
+
+
+def descendants(kind: type) -> set[type]:
+    found = {each for sub in kind.__subclasses__() for each in {sub, *descendants(sub)}}
+    return {
+        each
+        for each in found
+        if not getattr(each, "__abstractmethods__", None) and each.__module__.startswith("threefold")
+    }
+
+
+def test_every_spec_has_an_entry() -> None:
+    specs = {type(spec) for spec in CATALOG}
+    assert specs == {kind for kind in descendants(MixerSpec) if not kind.__subclasses__()}
+    assert {type(s.features) for s in CATALOG if isinstance(s, Linear)} == {
+        kind for kind in descendants(FeatureMap) if not kind.__subclasses__()
+    }
+    assert {type(p) for p in POSITIONS} == {kind for kind in descendants(Position) if not kind.__subclasses__()}
+
+
+def test_no_entry_twice_and_each_returns_from_json() -> None:
+    assert len(set(CATALOG)) == len(CATALOG)
+    for spec in CATALOG:
+        assert MixerSpec.from_json(spec.to_json()) == spec
+        assert eval(repr(spec).split("(")[0], {}, {type(spec).__name__: type(spec)}) is type(spec)
+
+
+@pytest.mark.parametrize("spec", PAIRED, ids=repr)
+def test_pairs_are_those_that_the_constructor_accepts(spec: Attention) -> None:
+    accepted = []
+    for position in POSITIONS:
+        try:
+            accepted.append(type(spec)(**{**_fields(spec), "position": position}))
+        except InputError as refusal:
+            assert "position" in str(refusal) or "score" in str(refusal)
+            assert position.site not in spec.traits.accepts
+    assert paired(spec) == (spec, *accepted)
+    assert Site.INPUT not in spec.traits.accepts, "input positions belong to the net"
+
+
+def _fields(spec: Attention) -> dict[str, object]:
+    return {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+
+
+def test_the_width_suits_every_entry() -> None:
+    for spec in (*MIXERS, *PAIRED):
+        mixer = spec.build(WIDTH)
+        assert mixer.spec == spec and repr(spec) in repr(mixer)
+    assert any(isinstance(s, Bidirectional) for s in CATALOG) and any(isinstance(s, Softmax) for s in CATALOG)
