@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from threefold.cost import Poly, as_poly, chunks
 from threefold.plan.conventions import Causal, Scores
 from threefold.plan.features import INTEGER, head_norm, score_term, term_by_chunks, transposed, turned
@@ -58,7 +60,8 @@ def softmax(s: Sheet, spec: Softmax, x: Signal, form: Form, name: str, valid: Si
             x = s.chosen(valid, x)
         q, k, v = entering(s, spec, x, name, rows)
         read = online if form is Form.CHUNKED else whole
-        y = joined(s, spec, read(s, spec, q, k, v, name, spec.causal, valid), width, name)
+        heads = read(s, spec, q, k, v, name, spec.causal, valid)
+        y = joined(s, spec, heads, width, name)
         if valid is not None:
             y = s.chosen(valid, y)
     if spec.causal:
@@ -87,13 +90,25 @@ def whole(
         rows = ONE if valid is None else q.shape[0]
         term = score_term(s, spec.position, q, spec.heads, rows, q.shape[1], k.shape[1], causal=causal)
         if causal:
-            term = s.chosen(s.given(rows, 1, q.shape[1], k.shape[1], width=1), term)
-    groups = int(k.shape[2])
-    if groups != spec.heads:
-        k, v = (s.new(*x.shape[:2], spec.heads, x.shape[3], grad=x.grad, width=x.width) for x in (k, v))
+            term = replace(s.chosen(s.given(rows, 1, q.shape[1], k.shape[1], width=1), term), width=q.width)
+    values, even = v.shape[-1], q.shape[-1] == v.shape[-1]
+    size = max(int(q.shape[-1]), int(values))
+    q, k, v = (_filled(s, x, size) for x in (q, k, v))
     learned = term is not None and term.grad
-    fused = s.conventions.scores is Scores.FUSED and q.shape[-1] == v.shape[-1] and not learned
-    return (_fused if fused else _stored)(s, q, k, v, causal, term)
+    if not learned:  # kept besides what the kernel keeps, for a second derivative
+        s.keep(q, k, v, *([term] if term else []))
+    fused = s.conventions.scores is Scores.FUSED and not learned
+    if int(k.shape[2]) != spec.heads and not fused:
+        k, v = (s.new(*x.shape[:2], spec.heads, size, grad=x.grad, width=x.width) for x in (k, v))
+    y = (_fused if fused else _stored)(s, q, k, v, causal, term)
+    return y if even else s.new(*y.shape[:-1], values, width=y.width)  # else the heads must be copied together
+
+
+def _filled(s: Sheet, x: Signal, size: int) -> Signal:
+    """The shorter of K and V is filled with zeros: the kernel wants them equal."""
+    if x.shape[-1] == size:
+        return x
+    return s.new(*x.shape[:-1], size, grad=x.grad, width=x.width)
 
 
 def _fused(s: Sheet, q: Signal, k: Signal, v: Signal, causal: bool, term: Signal | None) -> Signal:
@@ -104,11 +119,11 @@ def _fused(s: Sheet, q: Signal, k: Signal, v: Signal, causal: bool, term: Signal
         s.add(forward=per * size, backward=per * size * 3)
         s.says((batch, heads, length, k.shape[1]), "fused: never stored")
     with s.part("weighted values"):
-        s.add(forward=per * v.shape[-1], backward=per * v.shape[-1] * 2)
-        y = s.new(batch, length, heads, v.shape[-1], width=q.width)
+        s.add(forward=per * size, backward=per * size * 2)
+        y = s.new(batch, length, heads, size, width=q.width)
         logarithms = s.new(batch, heads, length, width=s.wide)
         s.keep(q, k, v, y, logarithms, *([term] if term else []))
-        s.says((batch, heads, length, v.shape[-1]))
+        s.says((batch, heads, length, size))
     return y
 
 
@@ -125,9 +140,9 @@ def _stored(s: Sheet, q: Signal, k: Signal, v: Signal, causal: bool, term: Signa
         weights = s.new(batch, heads, length, sources, width=q.width)
         s.says(weights)
     with s.part("weighted values"):
-        y = s.product(weights, v, per * v.shape[-1], batch, length, heads, v.shape[-1])
-        s.says((batch, heads, length, v.shape[-1]))
-    return s.new(*y.shape, width=y.width)
+        y = s.product(weights, v, per * size, batch, length, heads, size)
+        s.says((batch, heads, length, size))
+    return y
 
 
 def online(

@@ -60,8 +60,6 @@ def _as_on_cpu(
     if dropout_p or not _fusible(q, k, v, attn_mask):
         with sdpa_kernel(SDPBackend.MATH):
             return _original(q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-    if enable_gqa:
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill(attn_mask.logical_not(), float("-inf"))
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(

@@ -28,6 +28,8 @@ def phi(s: Sheet, x: Signal, features: FeatureMap) -> Signal:
 def _monomials(s: Sheet, x: Signal, degree: int) -> Signal:
     """Each degree's monomials are products with those of the degree below, and are weighted by a table."""
     size, lead = int(x.shape[-1]), x.shape[:-1]
+    if lead[-1] != 1:  # transposed, so that rows are contiguous; one row already is
+        x = s.like(x)
     below = x
     for n in range(2, degree + 1):
         made = s.new(*lead, comb(size + n - 1, n), grad=x.grad, width=x.width)

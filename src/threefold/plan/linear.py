@@ -36,7 +36,8 @@ def linear(s: Sheet, spec: Linear, x: Signal, form: Form, name: str, valid: Sign
     if valid is not None:
         x = s.chosen(valid, x)
     q, k, v = project(s, spec, x, x, spec.heads, name)
-    y = joined(s, spec, _attended(s, spec, q, k, v, form, valid), width, name)
+    heads = _attended(s, spec, q, k, v, form, valid)
+    y = joined(s, spec, s.new(*heads.shape, width=heads.width), width, name)
     return y if valid is None else s.chosen(valid, y)
 
 
@@ -118,7 +119,7 @@ def _divided(
         s.over(top, below)
     if real is not None:
         s.chosen(real, top)
-    return s.new(*top.shape, width=y.width)
+    return top if real is None and not read.normalised else s.new(*top.shape, width=y.width)
 
 
 def _safe(s: Sheet, below: Signal, features: FeatureMap, real: Signal | None) -> Signal:
