@@ -35,13 +35,15 @@ __all__ = [
     "Softmax",
     "Taylor",
     "judge",
+    "load",
 ]
+LATE = {"LAWS": "threefold.laws", "judge": "threefold.laws", "load": "threefold.recipes.export"}
 
 
 def __getattr__(name: str) -> Any:
-    """LAWS and judge load torch, so they come when they are asked for."""
-    if name in ("LAWS", "judge"):
-        from threefold import laws
+    """What loads torch comes when it is asked for."""
+    if name not in LATE:
+        raise AttributeError(f"module 'threefold' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(laws, name)
-    raise AttributeError(f"module 'threefold' has no attribute {name!r}")
+    return getattr(import_module(LATE[name]), name)

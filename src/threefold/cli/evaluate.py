@@ -35,10 +35,10 @@ class Options:
 def run(argv: list[str]) -> int:
     """Measure and tell."""
     options = parse(Options, argv, "evaluate")
-    from threefold.recipes.saved import evaluate, reopen
+    from threefold.recipes.saved import reopen
 
     saved = reopen(options.run, data=options.data, checkpoint=options.checkpoint)
-    found = evaluate(saved, options.split)
+    found = saved.evaluate(options.split)
     if options.json:
         about = {"run": str(options.run), "checkpoint": saved.checkpoint, "split": options.split}
         sys.stdout.write(json.dumps(about | found, ensure_ascii=False) + "\n")

@@ -34,13 +34,13 @@ def run(argv: list[str]) -> int:
     """One line for each input."""
     options = parse(Options, argv, "predict")
     from threefold.errors import require
-    from threefold.recipes.saved import predict, reopen
+    from threefold.recipes.saved import reopen
 
     inputs = [line for word in options.inputs for line in (_lines() if word == "-" else [word])]
     require(
         bool(inputs), "nothing to predict from: give sentences or files, or - to read them from the standard input."
     )
-    for row in predict(reopen(options.run, checkpoint=options.checkpoint), inputs):
+    for row in reopen(options.run, checkpoint=options.checkpoint).predict(inputs):
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n" if options.json else _told(row))
     return 0
 

@@ -27,6 +27,22 @@ class Saved:
     model: nn.Module
     checkpoint: str
 
+    def evaluate(self, split: str) -> dict[str, Any]:
+        """The metrics on one split."""
+        import torch
+
+        splits = self.task.splits
+        require(split in splits, f"no split {split!r} in this data; it has {', '.join(splits)}.")
+        with torch.no_grad():
+            return self.task.evaluate(self.model, split)
+
+    def predict(self, inputs: list[str]) -> list[dict[str, Any]]:
+        """What the model says of each input."""
+        import torch
+
+        with torch.no_grad():
+            return self.task.predict(self.model, inputs)
+
 
 def recipe_of(run: Run) -> Recipe:
     """The recipe that a run was made from."""
@@ -55,21 +71,3 @@ def reopen(folder: Path | str, *, data: Path | str | None = None, checkpoint: st
     model = task.build()
     load_model(model, saved.tensors)
     return Saved(run, recipe, task, model.eval(), chosen)
-
-
-def evaluate(saved: Saved, split: str) -> dict[str, Any]:
-    """The metrics of an opened run on one split."""
-    import torch
-
-    splits = saved.task.splits
-    require(split in splits, f"no split {split!r} in this data; it has {', '.join(splits)}.")
-    with torch.no_grad():
-        return saved.task.evaluate(saved.model, split)
-
-
-def predict(saved: Saved, inputs: list[str]) -> list[dict[str, Any]]:
-    """What the model says of each input."""
-    import torch
-
-    with torch.no_grad():
-        return saved.task.predict(saved.model, inputs)
