@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def elu1(x: Float[Tensor, "*s k"]) -> Float[Tensor, "*s k"]:
+def elu1(x: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """max(x, 0) + exp(min(x, 0)): positive even where elu(x) + 1 rounds to 0."""
     return x.clamp(min=0) + x.clamp(max=0).exp()
 
