@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 EXTRAS := speech,report,export,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format laws claims bench sanitize native clean
+.PHONY: help setup demo test test-all check format laws claims bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ claims: $(READY)  ## every deterministic claim of the source documents
 
 bench: $(READY)  ## time the mixers beside their peers (wants a quiet machine)
 	$(BIN)/threefold bench
+
+docs: $(READY)  ## fill the generated parts of README and docs
+	$(BIN)/python docs/generate.py
 
 clean:  ## remove the environment and what was built
 	rm -rf $(VENV) build dist src/*.egg-info
