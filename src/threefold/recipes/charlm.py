@@ -218,7 +218,7 @@ def tail(model: nn.Module, text: Tensor, length: int) -> float | None:
             logits = model(tokens[:, :-1])[:, -TAIL:]
         except InputError:
             return None
-        total += float(functional.cross_entropy(logits.flatten(0, 1).float(), tokens[0, -TAIL:], reduction="mean"))
+        total += float(functional.cross_entropy(logits[0].float(), tokens[0, 1:][-TAIL:]))
     return total / count
 
 

@@ -53,7 +53,8 @@ class ImageRecipe(Recipe):
         return ImageTask(self, assets)
 
     def smoke(self) -> Self:
-        return replace(self, train=replace(self.train, lr=0.1, steps=60, epochs=1, batch=16))
+        train = replace(self.train, lr=0.05, steps=60, epochs=3, batch=16, optimiser=SGD(momentum=0.9))
+        return replace(self, model=replace(self.model, dropout=0.2), train=train)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class SentimentModel(ModelSpec):
     mixer: MixerSpec = LSTM()
     layers: int = 1
     width: int = 64
-    ffn: int | None = None
+    ffn: int | None = 128
     forward_only: bool = False
     position: InputPositionSpec | None = None
     pool: Pool = Pool.MEAN

@@ -185,7 +185,8 @@ class SpeechTask:
         else:
             beams = beam(model.step, state, first, stop=STOP, limit=limit, beams=self.recipe.model.beams)
             written = [found[0].tokens for found in beams]
-        return [self.alphabet.decode(tokens) for tokens in written]
+        longest = sound.valid.sum(1).tolist()  # a row's limit is its own, whatever stands beside it
+        return [self.alphabet.decode(tokens[:most]) for tokens, most in zip(written, longest, strict=True)]
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         assert isinstance(model, Speech)
