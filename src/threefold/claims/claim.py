@@ -281,5 +281,7 @@ def find(id: str, claims: Iterable[Claim]) -> Claim:
     """The claim with this id, in any case."""
     known = {c.id.lower(): c for c in claims}
     if id.lower() not in known:
-        raise InputError(f"no claim {id!r}{nearest(id.lower(), known)} `threefold claims` lists them.")
+        close = nearest(id.lower(), known)
+        meant = next((f"; did you mean {c.id!r}?" for low, c in known.items() if repr(low) in close), ".")
+        raise InputError(f"no claim {id!r}{meant} `threefold claims` lists them.")
     return known[id.lower()]

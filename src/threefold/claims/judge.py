@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from threefold.claims.claim import RUNS, Claim, Outcome, Verdict, claims_in, shown
+from threefold.claims.claim import RUNS, Claim, Outcome, Side, Verdict, claims_in, shown
 from threefold.errors import InputError, require
 
 
@@ -108,12 +108,12 @@ def in_words(judged: Judged, *, own: bool = False) -> Iterator[str]:
     yield f"  says       {plain(claim.says)}"
     if claim.corrected:
         yield f"  {'corrected' if verdict.outcome is Outcome.FALSE else 'precisely'}  {plain(claim.corrected)}"
-    side = None
-    for number in verdict.numbers:
-        if number.side is not side:
-            side = number.side
+    for side in Side:
+        numbers = [number for number in verdict.numbers if number.side is side]
+        if numbers:
             yield f"  {side.value}:"
-        yield f"    {'✓' if number.holds else '✗'} {number.what} = {shown(number.value)}   (needs {number.needs})"
+        for number in numbers:
+            yield f"    {'✓' if number.holds else '✗'} {number.what} = {shown(number.value)}   (needs {number.needs})"
     if verdict.counter_example:
         yield f"  counter-example: {plain(verdict.counter_example)}"
     if verdict.limits:

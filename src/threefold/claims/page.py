@@ -120,7 +120,8 @@ def formulas(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Running text, in which short symbols keep their indices: d_k, Γ_u."""
-    return re.sub(r"\b(\w{1,2})_([\w]{1,4})\b", r"\1<sub>\2</sub>", escape(text))
+    text = re.sub(r"\b(\w{1,2})_(\w{1,4})\b", r"\1<sub>\2</sub>", escape(text))
+    return re.sub(r"\^(?:\{([^{}]*)\}|(−?\w))", r"<sup>\1\2</sup>", text)
 
 
 def _formula(text: str) -> str:

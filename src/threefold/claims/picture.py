@@ -31,7 +31,8 @@ def grid(matrices: Sequence[tuple[str, list[list[float]]]], N: int) -> str:
         left += size + GAP
     width = left - GAP
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 2} {height + 26}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width + 2} {height + 26}" '
+        f'role="img" style="max-width:44rem" '
         f'font-family="sans-serif" font-size="13">{"".join(parts)}</svg>'
     )
 

@@ -71,7 +71,7 @@ def run(argv: list[str]) -> int:
         _table(judged)
     moved = [each for each in judged if each.moved]
     if not options.json:
-        sys.stdout.write(_ending(tally(judged), moved))
+        sys.stdout.write(_ending(tally(judged), moved, own))
     return 1 if moved else 0
 
 
@@ -87,7 +87,7 @@ def _chosen(options: Options) -> tuple[list[Claim], bool]:
 
     if options.subject and options.subject not in SUBJECTS:
         raise InputError(
-            f"no subject {options.subject!r}{nearest(options.subject, SUBJECTS)} Known: {', '.join(SUBJECTS)}."
+            f"no subject {options.subject!r}{nearest(options.subject, SUBJECTS) or '.'} Known: {', '.join(SUBJECTS)}."
         )
     sources = sorted({source for claim in CLAIMS for source in claim.sources if source.isdigit()})
     require(
@@ -110,7 +110,7 @@ def _verdict(word: str) -> str:
     known |= {"condition": Outcome.CONDITIONAL.value, "": ""}
     if word.lower() not in known:
         raise InputError(
-            f"no verdict {word!r}{nearest(word.lower(), known)} Known: {', '.join(sorted(filter(None, known)))}."
+            f"no verdict {word!r}{nearest(word.lower(), known) or '.'} Known: {', '.join(sorted(filter(None, known)))}."
         )
     return known[word.lower()]
 
@@ -178,10 +178,10 @@ def _details(judged: Sequence[Judged], own: bool) -> None:
         sys.stdout.write("\n".join(in_words(each, own=own)) + "\n\n")
 
 
-def _ending(told: str, moved: Sequence[Judged]) -> str:
+def _ending(told: str, moved: Sequence[Judged], own: bool) -> str:
     """The tally, and what moved."""
     if not moved:
-        return f"{told}; all as recorded.\n"
+        return f"{told}.\n" if own else f"{told}; all as recorded.\n"
     lines = [
         f"  {m.claim.id}: recorded {m.claim.recorded.value}, found {m.verdict.outcome.value}"
         for m in moved

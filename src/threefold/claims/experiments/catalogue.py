@@ -41,7 +41,7 @@ E1 = Experiment(
 E2 = Experiment("E2", "time of training, LSTM and GRU", "sentiment", E1.arms, E1.commands)
 E3 = Experiment(
     "E3", "long dependencies: the adding problem at 200 steps", "adding", _arms("model.mixer", *MIXERS),
-    (_compare("E3", "adding", "--data.toy 'Adding(length=200)'", _vary("model.mixer", *MIXERS)),),
+    (_compare("E3", "adding", "--data.toy.length 200", _vary("model.mixer", *MIXERS)),),
 )  # fmt: skip
 E3_SMALL = Experiment(
     "E3 small", "small data: sentiment from 200 sentences", "sentiment", _arms("model.mixer", *MIXERS),

@@ -89,7 +89,7 @@ def sketch(N: int = 4, D: int = 3) -> str:
     x, full, masked = attend.random(N, D, seed=5), Attention.drawn(D), Attention.drawn(D, causal=True)
     pictures = (
         ("projection: I ⊗ Wᵀ", projection(full.W_v, N)),
-        ("mixing: A(X) ⊗ W_vᵀ", mixing(full, x)),
+        ("mixing: A(X) ⊗ Wᵥᵀ", mixing(full, x)),
         ("mixing, causal mask", mixing(masked, x)),
     )
     return grid([(title, matrix.tolist()) for title, matrix in pictures], N)

@@ -76,6 +76,7 @@ def closed(p: Problem, cell: cells.Cell | None = None) -> tuple[Named, Named]:
         gradients[f"b_{g}"] = back.weights.bias[rows]
     a_prev, c_prev = (torch.cat((first[None], part[:-1])) for first, part in zip(start, states, strict=True))
     values = {"c_prev": c_prev, "v": torch.cat((a_prev, p.x), -1), "dz": dz, "p": torch.atanh(signals["c_tilde"])}
+    values |= {"a": states[0], "c": states[1]}
     values |= {f"d{s}_next": _earlier(signals[f"d{s}_prev"]) for s in "ac"}
     return gradients, signals | values
 

@@ -1,0 +1,146 @@
+"""Experiments are decided by records, and only by records."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from threefold.claims import find
+from threefold.claims.claim import Outcome
+from threefold.claims.experiments import catalogue
+from threefold.claims.experiments.experiment import Experiment, at, finished, flat, paired, plain
+from threefold.errors import InputError
+from threefold.recipes.sentiment import SentimentRecipe
+from threefold.specs.base import MixerSpec
+from threefold.specs.recurrent import GRU, LSTM
+from threefold.train.record import Run
+
+
+def record(folder: Path, mixer: MixerSpec, seed: int, *, accuracy: float, seconds: float = 1.0, **other: Any) -> None:
+    """A finished run, as training leaves it."""
+    recipe = SentimentRecipe()
+    recipe = replace(recipe, model=replace(recipe.model, mixer=mixer), train=replace(recipe.train, seed=seed, **other))
+    run = Run.create(folder / f"{type(mixer).__name__}-{seed}-{len(other)}", recipe)
+    classes = {"negative": {"recall": 0.9}, "positive": {"recall": 0.8}}
+    rows = [
+        {"kind": "train", "step": 1, "epoch": 0, "loss": 0.4},
+        {"kind": "test", "step": 1, "accuracy": accuracy, "f1": accuracy, "loss": 0.5, "per_class": classes},
+    ]
+    (run.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run.finish({"seconds": seconds})
+
+
+def runs(folder: Path, gru: Callable[[int], float], seeds: int = 5) -> Path:
+    for seed in range(seeds):
+        record(folder, LSTM(), seed, accuracy=0.9)
+        record(folder, GRU(), seed, accuracy=gru(seed))
+    return folder
+
+
+def test_nothing_recorded_says_what_to_type(tmp_path: Path) -> None:
+    verdict = find("000-1.1-acc").evidence(tmp_path)
+    assert verdict.outcome is Outcome.NOT_RUN
+    assert "`threefold compare sentiment --vary 'model.mixer=lstm,gru' --seeds 5" in verdict.limits
+    assert not verdict.numbers
+
+
+def test_too_few_seeds_are_not_enough(tmp_path: Path) -> None:
+    verdict = find("000-1.1-acc").evidence(runs(tmp_path, lambda seed: 0.9, seeds=3))
+    assert verdict.outcome is Outcome.NOT_RUN
+    assert "3 of 5 seeds" in verdict.limits
+
+
+@pytest.mark.parametrize(
+    ("gru", "outcome"),
+    [
+        (lambda seed: 0.9 + 0.001 * seed, Outcome.TRUE),
+        (lambda seed: 0.8 - 0.001 * seed, Outcome.FALSE),
+        (lambda seed: 0.89 + 0.008 * seed, Outcome.UNDECIDED),
+    ],
+)
+def test_equivalence(tmp_path: Path, gru: Callable[[int], float], outcome: Outcome) -> None:
+    verdict = find("000-1.1-acc").evidence(runs(tmp_path, gru))
+    assert verdict.outcome is outcome
+    assert "95% interval" in verdict.numbers[0].needs
+
+
+@pytest.mark.parametrize(
+    ("gru", "outcome"),
+    [
+        (lambda seed: 0.8, Outcome.TRUE),
+        (lambda seed: 0.95, Outcome.FALSE),
+        (lambda seed: 0.8 if seed % 2 else 1.0, Outcome.UNDECIDED),
+    ],
+)
+def test_a_direction(tmp_path: Path, gru: Callable[[int], float], outcome: Outcome) -> None:
+    assert find("E1-prf").evidence(runs(tmp_path, gru)).outcome is outcome
+
+
+def test_other_measures_read_the_same_records(tmp_path: Path) -> None:
+    folder = runs(tmp_path, lambda seed: 0.9)
+    assert find("000-1.1-neg").evidence(folder).outcome is Outcome.TRUE
+    assert find("E2").evidence(folder).outcome is Outcome.UNDECIDED  # equal times
+
+
+def test_two_questions_need_both(tmp_path: Path) -> None:
+    verdict = find("003-1.1-same").evidence(runs(tmp_path, lambda seed: 0.9))
+    assert verdict.outcome is Outcome.NOT_RUN
+    assert "E3" in verdict.limits
+
+
+def test_runs_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
+    runs(tmp_path, lambda seed: 0.9, seeds=5)
+    for seed in range(4):
+        record(tmp_path, GRU(), seed, accuracy=0.1, lr=0.5)
+    pairs = paired(catalogue.E1, tmp_path)
+    assert sorted(pairs) == [0, 1, 2, 3, 4]
+    assert all(pair["gru"].test["accuracy"] == 0.9 for pair in pairs.values())
+
+
+def test_a_run_that_is_not_done_or_is_torn_is_left_out(tmp_path: Path) -> None:
+    runs(tmp_path, lambda seed: 0.9)
+    (tmp_path / "GRU-4-0" / "done").unlink()
+    (tmp_path / "GRU-3-0" / "metrics.jsonl").write_text('{"kind": "te')
+    assert sorted(paired(catalogue.E1, tmp_path)) == [0, 1, 2]
+    assert len(list(finished("sentiment", tmp_path))) == 8
+
+
+def test_paths() -> None:
+    recipe = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    assert at(recipe, "a.c.d") == 2
+    assert at(recipe, "a.x.y") is None
+    assert flat(recipe, {"a.b"}) == {"a.c.d": 2, "e": 3}
+    assert plain(LSTM()) == LSTM().to_dict()
+
+
+@pytest.mark.parametrize("experiment", [e for e in catalogue.EXPERIMENTS if not e.needs], ids=lambda e: e.id)
+def test_the_commands_make_the_runs_that_are_read(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from threefold.cli import compare
+    from threefold.recipes import comparison
+
+    made: dict[str, list[Path]] = {}
+
+    def prepare(folder: Path, variants: Any, seeds: Any) -> dict[str, list[Path]]:
+        found = original(tmp_path / folder, variants, seeds)
+        made.update(found)
+        raise InputError("prepared")
+
+    original = comparison.prepare
+    monkeypatch.setattr(comparison, "prepare", prepare)
+    for command in experiment.commands:
+        program, name, *words = shlex.split(command)
+        assert (program, name) == ("threefold", "compare")
+        with pytest.raises(InputError, match="prepared"):
+            compare.run(words)
+    recipes = [Run.open(path).recipe for paths in made.values() for path in paths]
+    for arm in experiment.arms:
+        seeds = {at(recipe, "train.seed") for recipe in recipes if arm.matches(recipe)}
+        assert seeds == set(range(5)), arm.name
