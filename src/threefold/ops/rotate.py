@@ -28,8 +28,12 @@ def rotate(
     if layout is Layout.HALVES:
         first, second = x.chunk(2, -1)
         return torch.cat([first * cos - second * sin, first * sin + second * cos], -1).to(x.dtype)
-    first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
-    return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2).to(x.dtype)
+    pairs = x.to(wide).unflatten(-1, (-1, 2))
+    if torch.compiler.is_compiling():  # which has no complex numbers
+        first, second = pairs.unbind(-1)
+        return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2).to(x.dtype)
+    turned = torch.view_as_complex(pairs.contiguous()) * torch.view_as_complex(torch.stack([cos, sin], -1))
+    return torch.view_as_real(turned).flatten(-2).to(x.dtype)
 
 
 def sinusoids(at: Int[Tensor, "*s"], width: int, base: float) -> Float[Tensor, "*s d"]:
