@@ -15,8 +15,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "_native.so"
-FLAGS = tuple(
-    ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS = (
+    *("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
+    *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"),
 )
 SANITIZE = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 X86 = {

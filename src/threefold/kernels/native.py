@@ -20,7 +20,7 @@ import torch
 from threefold.errors import InputError, require
 from threefold.kernels.build import LIBRARY, instruction_sets, reason_file
 
-POINTER, LONG, INT, FLOAT, DOUBLE = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float, ctypes.c_double
+POINTER, BYTES, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 
 
 @dataclass
@@ -70,6 +70,7 @@ def native() -> Native:
     return load()
 
 
+@torch.compiler.assume_constant_result
 def available() -> str:
     """Empty when the native library can be used, else the reason why not."""
     return native().why_not

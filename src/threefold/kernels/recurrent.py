@@ -1,13 +1,16 @@
 """Native recurrent sequences: the CPU kernel of `threefold::recurrent` and of its backward.
 
 The native code runs what is serial: the product with the state, the gates, and their derivatives, each block of rows on
-its own through all of time. The products with the input and the weight gradients are large and stay torch's. Where the
-native library is not there, or the numbers are neither float32 nor float64, the torch form runs.
+its own through time. The products with the input and the weight gradients are large and stay torch's. Both take turns,
+a piece of the sequence at a time, so that what one writes the other finds in the cache. Where the native library is not
+there, or the numbers are neither float32 nor float64, the torch form runs.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,14 +21,18 @@ from threefold.ops.recurrent_op import CELLS, Given, Later, none_like, recurrent
 
 KINDS = {name: number for number, name in enumerate(("tanh", "identity", "lstm", "gru_before", "gru_after"))}
 SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+PIECE = 2**20  # bytes of pre-activations per thread that a piece of the sequence may write
 
 
 class Call(ctypes.Structure):
     """`RecurrentCall` of recurrent_core.h, field by field."""
 
     _fields_ = [
-        *((name, LONG) for name in ("kind", "T", "B", "N", "threads")),
-        *((name, POINTER) for name in ("wh", "bias", "inner", "h0", "c0", "valid", "kept", "h", "c", "dh", "dc")),
+        *((name, LONG) for name in ("kind", "T", "B", "N", "threads", "start", "stop")),
+        *(
+            (name, POINTER)
+            for name in ("shared", "wh", "bias", "inner", "h0", "c0", "valid", "kept", "h", "c", "dh", "dc")
+        ),
         *((name, LONG) for name in ("dh_t", "dh_b", "dc_t", "dc_b")),
         *((name, POINTER) for name in ("drive", "extra", "dbias", "dinner", "dh0", "dc0")),
     ]
@@ -42,27 +49,51 @@ def why_not(x: Tensor, wh: Tensor) -> str:
     return ""
 
 
-def _addresses(*tensors: Tensor | None) -> list[int | None]:
-    return [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+class Sequence:
+    """What forward and backward share of one call: sizes, pointers, pieces."""
 
+    def __init__(self, cell: str, given: Given) -> None:
+        self.given = given
+        self.t, self.b, self.n = given.sizes
+        self.rows = len(given.wx)
+        tensors = (given.wh, given.bias, given.inner, *given.state, given.mask)
+        self.dense = [None if tensor is None else tensor.contiguous() for tensor in tensors]
+        self.call = Call(kind=KINDS[cell], T=self.t, B=self.b, N=self.n, threads=torch.get_num_threads())
+        names = ("wh", "bias", "inner", "h0", *(("c0",) if given.c0 is not None else ()), "valid")
+        self.point(**dict(zip(names, self.dense, strict=True)))
 
-def _dense(given: Given) -> list[Tensor | None]:
-    """wh, bias, inner, h0, c0 and the mask (time first), as the native code reads them."""
-    tensors = (given.wh, given.bias, given.inner, given.h0, given.c0, given.mask)
-    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+    def point(self, **tensors: Tensor | None) -> None:
+        """Point fields of the call at tensors, which the caller keeps alive."""
+        for name, tensor in tensors.items():
+            setattr(self.call, name, None if tensor is None else tensor.data_ptr())
 
+    @contextmanager
+    def opened(self, way: str) -> Iterator[None]:
+        """The weights packed for one way through time."""
+        self._ask(f"{way}_open")
+        try:
+            yield
+        finally:
+            self._ask(f"{way}_close")
 
-def _in_rows(gradient: Tensor) -> Tensor:
-    return gradient if gradient.stride(2) == 1 else gradient.contiguous()
+    def pieces(self) -> list[tuple[int, int]]:
+        """Steps [from, to) that are run together."""
+        step_bytes = max(1, self.b * self.rows * self.given.wh.element_size())
+        steps = max(1, PIECE * self.call.threads // step_bytes)
+        return [(start, min(start + steps, self.t)) for start in range(0, self.t, steps)]
 
+    def run(self, way: str, start: int, stop: int) -> None:
+        """The native code, over one piece."""
+        self.call.start, self.call.stop = start, stop
+        self._ask(way)
 
-def _rows(x: Tensor) -> Tensor:
-    """(B, T, D) as T B rows, time first."""
-    return x.transpose(0, 1).reshape(-1, x.shape[2])
+    def inputs(self, start: int, stop: int) -> Tensor:
+        """One piece of x as rows, time first."""
+        return self.given.x[:, start:stop].transpose(0, 1).reshape(-1, self.given.x.shape[2])
 
-
-def _call(name: str, dtype: torch.dtype, call: Call) -> None:
-    native().function(f"{name}_{SUFFIX[dtype]}", (ctypes.POINTER(Call),))(ctypes.byref(call))
+    def _ask(self, name: str) -> None:
+        suffix = SUFFIX[self.given.wh.dtype]
+        native().function(f"tf_recurrent_{name}_{suffix}", (ctypes.POINTER(Call),))(ctypes.byref(self.call))
 
 
 @recurrent.register_kernel("cpu")
@@ -70,15 +101,18 @@ def _forward(cell: str, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     given = Given(*inputs)
     if why_not(given.x, given.wh):
         return run(cell, given)
-    (t, b, n), rows, x = given.sizes, len(given.wx), given.x
+    seq, x = Sequence(cell, given), given.x
+    t, b, n = given.sizes
     h, kept = x.new_empty(t, b, n), x.new_empty(t, b, CELLS[cell].kept * n)
     c = None if given.c0 is None else torch.empty_like(h)
+    seq.point(kept=kept, h=h, c=c)
     drive = kept if CELLS[cell].kept else h
-    with torch.autocast("cpu", enabled=False):
-        torch.mm(_rows(x), given.wx.T, out=drive.view(t * b, -1)[:, :rows])
-    dense = _dense(given)
-    call = Call(KINDS[cell], t, b, n, torch.get_num_threads(), *_addresses(*dense, kept, h, c))
-    _call("tf_recurrent_forward", x.dtype, call)
+    with seq.opened("forward"), torch.autocast("cpu", enabled=False):
+        for start, stop in seq.pieces():
+            torch.mm(
+                seq.inputs(start, stop), given.wx.T, out=drive[start:stop].view((stop - start) * b, -1)[:, : seq.rows]
+            )
+            seq.run("forward", start, stop)
     return h.transpose(0, 1), none_like(x) if c is None else c.transpose(0, 1), kept
 
 
@@ -87,50 +121,53 @@ def _backward(cell: str, *inputs: Any) -> tuple[Tensor, ...]:
     given, later = Given(*inputs[:8]), Later(*inputs[8:])
     if why_not(given.x, given.wh):
         return run_backward(cell, given, later)
-    (t, b, n), rows, x = given.sizes, len(given.wx), given.x
+    seq, x = Sequence(cell, given), given.x
+    (t, b, n), d = given.sizes, x.shape[2]
+    pieces = seq.pieces()
     dh, dc = _in_rows(later.dh), None if later.dc is None else _in_rows(later.dc)
-    h = later.h.transpose(0, 1).contiguous()
+    h, kept = later.h.transpose(0, 1).contiguous(), later.kept.contiguous()
     c = None if given.c0 is None else later.c.transpose(0, 1).contiguous()
-    drive, extra = x.new_empty(t, b, rows), x.new_empty(t, b, n if cell.startswith("gru") else 0)
-    dbias, dinner, dh0 = x.new_empty(rows), x.new_empty(n), x.new_empty(b, n)
-    dc0 = none_like(x) if given.c0 is None else torch.empty_like(dh0)
-    dense = _dense(given)
-    strides = (dh.stride(1), dh.stride(0), *((0, 0) if dc is None else (dc.stride(1), dc.stride(0))))
-    pointers = _addresses(*dense, later.kept.contiguous(), h, c, dh, dc)
-    found = _addresses(drive, extra, dbias, dinner, dh0, dc0)
-    _call(
-        "tf_recurrent_backward",
-        x.dtype,
-        Call(KINDS[cell], t, b, n, torch.get_num_threads(), *pointers, *strides, *found),
-    )
-    with torch.autocast("cpu", enabled=False):
-        flat = drive.view(t * b, rows)
-        dwx = flat.T @ _rows(x)
-        dx = (flat @ given.wx).view(t, b, -1).transpose(0, 1) if later.need_x else none_like(x)
-        dwh = _recurrent_gradient(cell, drive, extra, given.h0, h)
-    dbias, dinner = (none_like(x) if w is None else d for w, d in ((given.bias, dbias), (given.inner, dinner)))
-    return dx, dh0, dc0, dwx, dwh, dbias, dinner
+    seq.call.dh_t, seq.call.dh_b = dh.stride(1), dh.stride(0)
+    if dc is not None:
+        seq.call.dc_t, seq.call.dc_b = dc.stride(1), dc.stride(0)
+    steps = pieces[0][1]
+    drive, extra = x.new_empty(steps * b, seq.rows), x.new_empty(steps * b, n if cell.startswith("gru") else 0)
+    dbias, dinner, dh0 = x.new_zeros(seq.rows), x.new_zeros(n), x.new_zeros(b, n)
+    dc0 = none_like(x) if given.c0 is None else torch.zeros_like(dh0)
+    seq.point(kept=kept, h=h, c=c, dh=dh, dc=dc, drive=drive, extra=extra, dbias=dbias, dinner=dinner, dh0=dh0, dc0=dc0)
+    dx = x.new_empty(t, b, d) if later.need_x else none_like(x)
+    dwx, dwh = x.new_zeros(d, seq.rows), x.new_zeros(n, seq.rows)
+    with seq.opened("backward"), torch.autocast("cpu", enabled=False):
+        for start, stop in reversed(pieces):
+            seq.run("backward", start, stop)
+            now, more = drive[: (stop - start) * b], extra[: (stop - start) * b]
+            dwx.addmm_(seq.inputs(start, stop).T, now)
+            if later.need_x:
+                torch.mm(now, given.wx, out=dx[start:stop].view(-1, d))
+            _recurrent_gradient(
+                cell, now, more, h[start - 1 : stop - 1] if start else _before(given.h0, h[: stop - 1]), dwh
+            )
+    dbias, dinner = (none_like(x) if w is None else found for w, found in ((given.bias, dbias), (given.inner, dinner)))
+    return (dx.transpose(0, 1) if later.need_x else dx), dh0, dc0, dwx.T.contiguous(), dwh.T.contiguous(), dbias, dinner
 
 
-def _recurrent_gradient(cell: str, drive: Tensor, extra: Tensor, h0: Tensor, h: Tensor) -> Tensor:
-    """dW_h: gradients times the states before, without a shifted copy of the states."""
-    n = h0.shape[1]
-    dwh = drive.new_empty(drive.shape[2], n)
+def _in_rows(gradient: Tensor) -> Tensor:
+    return gradient if gradient.stride(2) == 1 else gradient.contiguous()
+
+
+def _before(h0: Tensor, h: Tensor) -> Tensor:
+    return torch.cat((h0[None], h))
+
+
+def _recurrent_gradient(cell: str, drive: Tensor, extra: Tensor, before: Tensor, dwh: Tensor) -> None:
+    """dW_h^T += sum over the piece of h_{t-1} (or what stands in its place) times the gradient of its product."""
+    n = before.shape[2]
+    rows = before.reshape(-1, n).T
+    if not cell.startswith("gru"):
+        dwh.addmm_(rows, drive)
+        return
+    dwh[:, : 2 * n].addmm_(rows, drive[:, : 2 * n])
     if cell == "gru_after":
-        _outer(drive[..., : 2 * n], h0, h, dwh[: 2 * n])
-        _outer(extra, h0, h, dwh[2 * n :])
-    elif cell == "gru_before":
-        _outer(drive[..., : 2 * n], h0, h, dwh[: 2 * n])
-        torch.mm(drive[..., 2 * n :].flatten(0, 1).T, extra.flatten(0, 1), out=dwh[2 * n :])
+        dwh[:, 2 * n :].addmm_(rows, extra)
     else:
-        _outer(drive, h0, h, dwh)
-    return dwh
-
-
-def _outer(left: Tensor, h0: Tensor, h: Tensor, out: Tensor) -> None:
-    """out = sum_t left_t^T h_{t-1}, where the first h is h0."""
-    t, b, rows = left.shape
-    torch.mm(left[0].T, h0, out=out)
-    if t > 1:
-        flat = left.as_strided((t * b, rows), (left.stride(1), 1), left.storage_offset())
-        out.addmm_(flat[b:].T, h[:-1].view(-1, h.shape[2]))
+        dwh[:, 2 * n :].addmm_(extra.T, drive[:, 2 * n :])

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from threefold.kernels import linear as native
 from threefold.mixers.attention import Heads
 from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops import linear
@@ -19,6 +20,7 @@ from threefold.specs.base import Form
 from threefold.specs.features import FeatureMap, Identity, Sign
 from threefold.specs.positions import Decay, Rotary
 
+linear.accelerate(native.ACCELERATOR)
 FORMS = {Form.STEP: linear.step, Form.CHUNKED: linear.chunked, Form.PARALLEL: linear.parallel}
 
 

@@ -6,8 +6,9 @@ Values carry a last column of ones when normalised, so that z is the last column
 invalid token's whole row is 0, ones included (phi(0) is not 0), and it fades nothing. Sums are float32 or wider.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -39,6 +40,36 @@ def empty(batch: int, heads: int, features: int, value_dim: int, *, normalised: 
     )
 
 
+class Accelerator(NamedTuple):
+    """Another implementation of `step` and `chunked`: `supports` says why it cannot serve a call, or ''."""
+
+    supports: Callable[..., str]
+    run: Callable[..., tuple[Tensor, LinearState]]
+
+
+_accelerators: list[Accelerator] = []
+
+
+def accelerate(accelerator: Accelerator) -> None:
+    """Let calls that `accelerator` supports run there (the native kernels say so when they are imported)."""
+    _accelerators[:] = [accelerator]
+
+
+def _accelerated(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """`plain`, unless an accelerator supports the call; `inspect.unwrap` gives `plain` back."""
+
+    @wraps(plain)
+    def chosen(q: Tensor, k: Tensor, v: Tensor, state: LinearState, **options: Any) -> tuple[Tensor, LinearState]:
+        call = (q, k, v, state, options["features"], options.get("valid"), options.get("rates"))
+        for accelerator in _accelerators:
+            if not accelerator.supports(*call):
+                return accelerator.run(*call)
+        return plain(q, k, v, state, **options)
+
+    return chosen
+
+
+@_accelerated
 def step(
     q: Float[Tensor, "b t h k"],
     k: Float[Tensor, "b t h k"],
@@ -83,6 +114,7 @@ def parallel(
     return _left(y, sums, v, state, valid, features)
 
 
+@_accelerated
 def chunked(
     q: Float[Tensor, "b t h k"],
     k: Float[Tensor, "b t h k"],

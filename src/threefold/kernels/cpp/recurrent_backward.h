@@ -20,33 +20,46 @@ template <class R, int KIND> struct BackwardBlock {
     };
 
     // `sums`: where this block leaves its part of the bias gradients, (G + 1) P numbers.
-    BackwardBlock(const V& v, const Shared& shared, long first, long last, R* sums)
-        : v(v), s(shared), first(first), rows(int(last - first)), sums(sums), recent((G + 1) * v.P), carry(rows * v.P),
+    BackwardBlock(const V& v, const Shared& shared, const long* row, int rows, R* sums)
+        : v(v), s(shared), row(row), rows(rows), sums(sums), recent((G + 1) * v.P), carry(rows * v.P),
           carry_c(KIND == LSTM ? rows * v.P : 0), pull(rows * PULLED * v.P), back(rows * s.w.columns),
           dp(KIND == RESET_BEFORE ? rows * v.P : 0), through(KIND == RESET_BEFORE ? rows * s.candidate.columns : 0) {}
 
     void run() {
-        for (long t = v.T - 1; t >= 0; --t) {
+        for (int r = 0; r < rows; ++r) {
+            memcpy(carry.at(r * v.P), outside(v.call.dh0, r), v.N * sizeof(R));
+            if (KIND == LSTM) memcpy(carry_c.at(r * v.P), outside(v.call.dc0, r), v.N * sizeof(R));
+        }
+        for (long t = v.call.to - 1; t >= v.call.from; --t) {
             for (int r = 0; r < rows; ++r) receive(t, r);
-            if (KIND == RESET_BEFORE) {
-                for (int r = 0; r < rows; ++r) candidate_only(t, r);
-                product(rows, dp.data, v.P, s.candidate, through.data, s.candidate.columns);
-            }
-            for (int r = 0; r < rows; ++r) {
-                if (v.valid(t, first + r))
-                    retreat(t, r);
-                else
-                    pass(t, r);
-            }
-            product(rows, pull.data, PULLED * v.P, s.w, back.data, s.w.columns);
-            for (int r = 0; r < rows; ++r)
-                for (long j = 0; j < v.P; j += L) lane(carry.at(r * v.P + j)) += lane(back.at(r * s.w.columns + j));
-            if (t % 32 == 0) gather();
+            if (v.any_valid(t, row, rows))
+                step(t);
+            else
+                for (int r = 0; r < rows; ++r) pass(t, r);
+            if (t % 32 == 0 || t == v.call.from) gather();
         }
         for (int r = 0; r < rows; ++r) {
-            memcpy(static_cast<R*>(v.call.dh0) + (first + r) * v.N, carry.at(r * v.P), v.N * sizeof(R));
-            if (KIND == LSTM) memcpy(static_cast<R*>(v.call.dc0) + (first + r) * v.N, carry_c.at(r * v.P), v.N * sizeof(R));
+            memcpy(outside(v.call.dh0, r), carry.at(r * v.P), v.N * sizeof(R));
+            if (KIND == LSTM) memcpy(outside(v.call.dc0, r), carry_c.at(r * v.P), v.N * sizeof(R));
         }
+    }
+
+    R* outside(void* state, int r) const { return static_cast<R*>(state) + row[r] * v.N; }
+
+    void step(long t) {
+        if (KIND == RESET_BEFORE) {
+            for (int r = 0; r < rows; ++r) candidate_only(t, r);
+            product(rows, dp.data, v.P, s.candidate, through.data, s.candidate.columns);
+        }
+        for (int r = 0; r < rows; ++r) {
+            if (v.valid(t, row[r]))
+                retreat(t, r);
+            else
+                pass(t, r);
+        }
+        product(rows, pull.data, PULLED * v.P, s.w, back.data, s.w.columns);
+        for (int r = 0; r < rows; ++r)
+            for (long j = 0; j < v.P; j += L) lane(carry.at(r * v.P + j)) += lane(back.at(r * s.w.columns + j));
     }
 
     // Long sums in two levels: float32 loses little that way.
@@ -57,7 +70,7 @@ template <class R, int KIND> struct BackwardBlock {
 
     // What comes from outside at t joins what came through later steps.
     void receive(long t, int r) {
-        const long b = first + r;
+        const long b = row[r];
         const R* dh = static_cast<const R*>(v.call.dh) + t * v.call.dh_t + b * v.call.dh_b;
         for (long j = 0; j < v.N; j += L) lane(carry.at(r * v.P + j)) += load<R>(dh + j, v.N - j);
         if (KIND != LSTM || !v.call.dc) return;
@@ -65,20 +78,23 @@ template <class R, int KIND> struct BackwardBlock {
         for (long j = 0; j < v.N; j += L) lane(carry_c.at(r * v.P + j)) += load<R>(dc + j, v.N - j);
     }
 
+    R* drive_of(long t, int r) const { return static_cast<R*>(v.call.drive) + ((t - v.call.from) * v.B + row[r]) * G * v.N; }
+    R* extra_of(long t, int r) const { return static_cast<R*>(v.call.extra) + ((t - v.call.from) * v.B + row[r]) * v.N; }
+
     // An invalid token: the gradient passes, and none reaches its gates.
     void pass(long t, int r) {
-        memset(static_cast<R*>(v.call.drive) + (t * v.B + first + r) * G * v.N, 0, G * v.N * sizeof(R));
-        if (KIND >= RESET_BEFORE) memset(static_cast<R*>(v.call.extra) + (t * v.B + first + r) * v.N, 0, v.N * sizeof(R));
+        memset(drive_of(t, r), 0, G * v.N * sizeof(R));
+        if (KIND >= RESET_BEFORE) memset(extra_of(t, r), 0, v.N * sizeof(R));
         memset(static_cast<void*>(pull.at(r * PULLED * v.P)), 0, PULLED * v.P * sizeof(R));
     }
 
     void candidate_only(long t, int r) {
-        const R* kept = v.kept(t, first + r);
+        const R* kept = v.kept(t, row[r]);
         for (long j = 0; j < v.N; j += L) {
             const Lane<R> u = load<R>(kept + v.N + j, v.N - j), candidate = load<R>(kept + 2 * v.N + j, v.N - j);
             lane(dp.at(r * v.P + j)) = lane(carry.at(r * v.P + j)) * u * (R(1) - candidate * candidate);
         }
-        if (!v.valid(t, first + r)) memset(static_cast<void*>(dp.at(r * v.P)), 0, v.P * sizeof(R));
+        if (!v.valid(t, row[r])) memset(static_cast<void*>(dp.at(r * v.P)), 0, v.P * sizeof(R));
     }
 
     // One gate's gradient: to the caller, into the bias's sum, and (where it is pulled) into the next product.
@@ -89,10 +105,9 @@ template <class R, int KIND> struct BackwardBlock {
     }
 
     void retreat(long t, int r) {
-        const long b = first + r;
+        const long b = row[r];
         const R *kept = v.kept(t, b), *h_before = v.h_before(t, b);
-        R* drive = static_cast<R*>(v.call.drive) + (t * v.B + b) * G * v.N;
-        R* extra = static_cast<R*>(v.call.extra) + (t * v.B + b) * v.N;
+        R *drive = drive_of(t, r), *extra = extra_of(t, r);
         for (long j = 0; j < v.N; j += L) {
             const long n = v.N - j;
             Lane<R>& held = lane(carry.at(r * v.P + j));
@@ -139,7 +154,7 @@ template <class R, int KIND> struct BackwardBlock {
 
     const V& v;
     const Shared& s;
-    const long first;
+    const long* row;  // which rows of the batch
     const int rows;
     R* sums;
     Buffer<R> recent, carry, carry_c, pull, back, dp, through;
@@ -148,15 +163,16 @@ template <class R, int KIND> struct BackwardBlock {
 template <class R, int KIND> void recurrent_backward(const RecurrentCall& call) {
     using Block = BackwardBlock<R, KIND>;
     const View<R, KIND> v(call);
-    const typename Block::Shared shared(v);
+    const auto& shared = *static_cast<typename Block::Shared*>(call.shared);
     const long most = blocks_at_most(v.B, call.threads), each = (Block::G + 1) * v.P;
     Buffer<R> sums(most * each);
-    in_blocks(v.B, call.threads, [&](long i, long first, long last) { Block(v, shared, first, last, sums.at(i * each)).run(); });
-    for (long i = 1; i < most; ++i)
-        for (long j = 0; j < each; ++j) sums.data[j] += sums.data[i * each + j];
-    for (int g = 0; g < Block::G; ++g)
-        memcpy(static_cast<R*>(call.dbias) + g * v.N, sums.at(g * v.P), v.N * sizeof(R));
-    if (KIND == RESET_AFTER) memcpy(call.dinner, sums.at(3 * v.P), v.N * sizeof(R));
+    in_blocks(call, [&](long i, const long* row, int rows) { Block(v, shared, row, rows, sums.at(i * each)).run(); });
+    for (long i = 0; i < most; ++i) {
+        const R* part = sums.at(i * each);
+        for (int g = 0; g < Block::G; ++g)
+            for (long j = 0; j < v.N; ++j) static_cast<R*>(call.dbias)[g * v.N + j] += part[g * v.P + j];
+        for (long j = 0; KIND == RESET_AFTER && j < v.N; ++j) static_cast<R*>(call.dinner)[j] += part[3 * v.P + j];
+    }
 }
 
 }  // namespace

@@ -4,13 +4,19 @@
 #include "rows.h"
 #include "runtime.h"
 
+#include <algorithm>
+#include <vector>
+
 #define TF_METHOD inline __attribute__((always_inline))
 
 enum Kind { TANH, IDENTITY, LSTM, RESET_BEFORE, RESET_AFTER };
 
-// One call. Everything is time first and dense, (T, B, ...), but for the gradients that come from outside.
+// One call: steps [from, to) of a sequence. Everything is time first and dense, (T, B, ...), but for the gradients that
+// come from outside. A long sequence is run in pieces, so that what the large products write is still in the cache when
+// it is read; the packed weights (`shared`) live from tf_recurrent_*_open to tf_recurrent_*_close.
 struct RecurrentCall {
-    long kind, T, B, N, threads;
+    long kind, T, B, N, threads, from, to;
+    void* shared;
     const void *wh, *bias, *inner;        // (G N, N), (G N) or null, (N) or null
     const void *h0, *c0;                  // (B, N), (B, N) or null
     const unsigned char* valid;           // (T, B) or null
@@ -18,10 +24,10 @@ struct RecurrentCall {
     void *h, *c;                          // (T, B, N), the same or null
     const void *dh, *dc;                  // gradients from outside, or null
     long dh_t, dh_b, dc_t, dc_b;          // their strides
-    void *drive;                          // (T, B, G N): dL/d(W_x x + b)
-    void *extra;                          // (T, B, N): dm (reset after) or Gamma_r * h_{t-1} (reset before)
-    void *dbias, *dinner;                 // (G N), (N) or null
-    void *dh0, *dc0;                      // (B, N), the same or null
+    void* drive;                          // (to - from, B, G N): dL/d(W_x x + b)
+    void* extra;                          // (to - from, B, N): dm (reset after) or Gamma_r * h_{t-1} (reset before)
+    void *dbias, *dinner;                 // (G N), (N): added to
+    void *dh0, *dc0;                      // (B, N), the same or null: what comes through step `to`, then through `from`
 };
 
 namespace {
@@ -50,6 +56,11 @@ template <class R, int KIND> struct View {
     explicit View(const RecurrentCall& call) : call(call), T(call.T), B(call.B), N(call.N), P(padded(call.N, LANES<R>)) {}
 
     bool valid(long t, long b) const { return !call.valid || call.valid[t * B + b]; }
+    bool any_valid(long t, const long* row, int rows) const {
+        for (int r = 0; r < rows; ++r)
+            if (valid(t, row[r])) return true;
+        return false;
+    }
     const R* wh() const { return static_cast<const R*>(call.wh); }
     R* kept(long t, long b) const { return K ? static_cast<R*>(call.kept) + (t * B + b) * K * N : h(t, b); }
     R* h(long t, long b) const { return static_cast<R*>(call.h) + (t * B + b) * N; }
@@ -80,12 +91,28 @@ template <class R> void pad_gates(R* to, const void* from, long gates, long N, l
     for (long g = 0; from && g < gates; ++g) memcpy(to + g * P, static_cast<const R*>(from) + g * N, N * sizeof(R));
 }
 
+// Rows, those with most valid tokens first: blocks then end together, and long ones are not begun last.
+struct Rows {
+    explicit Rows(const RecurrentCall& call) : order(call.B) {
+        std::vector<long> tokens(call.B, 0);
+        for (long t = call.from; call.valid && t < call.to; ++t)
+            for (long b = 0; b < call.B; ++b) tokens[b] += call.valid[t * call.B + b];
+        for (long b = 0; b < call.B; ++b) order[b] = b;
+        if (call.valid) std::stable_sort(order.begin(), order.end(), [&](long a, long b) { return tokens[a] > tokens[b]; });
+    }
+    std::vector<long> order;
+};
+
 // Rows are dealt out in blocks that fit the registers, evenly, and a multiple of the threads where there are enough.
-template <class Body> void in_blocks(long B, long threads, const Body& body) {
-    long blocks = (B + MOST_ROWS - 1) / MOST_ROWS;
-    if (blocks % threads) blocks += threads - blocks % threads;
-    if (blocks > B) blocks = B;
-    parallel_for(blocks, int(threads), [&](long i) { body(i, i * B / blocks, (i + 1) * B / blocks); });
+template <class Body> void in_blocks(const RecurrentCall& call, const Body& body) {
+    const Rows rows(call);
+    long blocks = (call.B + MOST_ROWS - 1) / MOST_ROWS;
+    if (blocks % call.threads) blocks += call.threads - blocks % call.threads;
+    if (blocks > call.B) blocks = call.B;
+    parallel_for(blocks, int(call.threads), [&](long i) {
+        const long first = i * call.B / blocks;
+        body(i, rows.order.data() + first, int((i + 1) * call.B / blocks - first));
+    });
 }
 
 TF_INLINE long blocks_at_most(long B, long threads) { return (B + MOST_ROWS - 1) / MOST_ROWS + threads; }

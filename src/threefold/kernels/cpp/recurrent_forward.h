@@ -20,20 +20,24 @@ template <class R, int KIND> struct ForwardBlock {
         Buffer<R> bias, inner;
     };
 
-    ForwardBlock(const V& v, const Shared& shared, long first, long last)
-        : v(v), s(shared), first(first), rows(int(last - first)), state(rows * v.P), pull(rows * s.w.columns),
+    ForwardBlock(const V& v, const Shared& shared, const long* row, int rows)
+        : v(v), s(shared), row(row), rows(rows), state(rows * v.P), pull(rows * s.w.columns),
           reset(KIND == RESET_BEFORE ? rows * v.P : 0), through(KIND == RESET_BEFORE ? rows * s.candidate.columns : 0) {}
 
     void run() {
-        for (int r = 0; r < rows; ++r) memcpy(state.at(r * v.P), v.h_before(0, first + r), v.N * sizeof(R));
-        for (long t = 0; t < v.T; ++t) {
+        for (int r = 0; r < rows; ++r) memcpy(state.at(r * v.P), v.h_before(v.call.from, row[r]), v.N * sizeof(R));
+        for (long t = v.call.from; t < v.call.to; ++t) {
+            if (!v.any_valid(t, row, rows)) {
+                for (int r = 0; r < rows; ++r) stay(t, r);
+                continue;
+            }
             product(rows, state.data, v.P, s.w, pull.data, s.w.columns);
             if (KIND == RESET_BEFORE) {
                 for (int r = 0; r < rows; ++r) gates_before_reset(t, r);
                 product(rows, reset.data, v.P, s.candidate, through.data, s.candidate.columns);
             }
             for (int r = 0; r < rows; ++r) {
-                if (v.valid(t, first + r))
+                if (v.valid(t, row[r]))
                     advance(t, r);
                 else
                     stay(t, r);
@@ -43,7 +47,7 @@ template <class R, int KIND> struct ForwardBlock {
 
     // Gamma_r, Gamma_u, and Gamma_r * h for the second product.
     void gates_before_reset(long t, int r) {
-        R* kept = v.kept(t, first + r);
+        R* kept = v.kept(t, row[r]);
         for (long j = 0; j < v.N; j += L) {
             const long n = v.N - j;
             for (int g = 0; g < 2; ++g) store<R>(kept + g * v.N + j, sigmoid<R>(sum(kept, r, g, j)), n);
@@ -58,7 +62,7 @@ template <class R, int KIND> struct ForwardBlock {
     TF_METHOD Lane<R> sum(const R* kept, int r, int g, long j) const { return given(kept, g, j) + pulled(r, g, j); }
 
     void advance(long t, int r) {
-        const long b = first + r;
+        const long b = row[r];
         R *kept = v.kept(t, b), *h = v.h(t, b), *hidden = state.at(r * v.P);
         for (long j = 0; j < v.N; j += L) {
             const long n = v.N - j;
@@ -101,7 +105,7 @@ template <class R, int KIND> struct ForwardBlock {
 
     // An invalid token: the state stays, to the bit; nothing of its gates is kept.
     void stay(long t, int r) {
-        const long b = first + r;
+        const long b = row[r];
         if (V::K) memset(v.kept(t, b), 0, V::K * v.N * sizeof(R));
         memcpy(v.h(t, b), state.at(r * v.P), v.N * sizeof(R));
         if (KIND == LSTM) memcpy(v.c(t, b), v.c_before(t, b), v.N * sizeof(R));
@@ -109,15 +113,15 @@ template <class R, int KIND> struct ForwardBlock {
 
     const V& v;
     const Shared& s;
-    const long first;
+    const long* row;  // which rows of the batch
     const int rows;
     Buffer<R> state, pull, reset, through;
 };
 
 template <class R, int KIND> void recurrent_forward(const RecurrentCall& call) {
     const View<R, KIND> v(call);
-    const typename ForwardBlock<R, KIND>::Shared shared(v);
-    in_blocks(v.B, call.threads, [&](long, long first, long last) { ForwardBlock<R, KIND>(v, shared, first, last).run(); });
+    const auto& shared = *static_cast<typename ForwardBlock<R, KIND>::Shared*>(call.shared);
+    in_blocks(call, [&](long, const long* row, int rows) { ForwardBlock<R, KIND>(v, shared, row, rows).run(); });
 }
 
 }  // namespace

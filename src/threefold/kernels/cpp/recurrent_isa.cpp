@@ -4,29 +4,43 @@
 
 namespace {
 
-template <class R> void forward(const RecurrentCall& call) {
-    switch (call.kind) {
-        case TANH: return recurrent_forward<R, TANH>(call);
-        case IDENTITY: return recurrent_forward<R, IDENTITY>(call);
-        case LSTM: return recurrent_forward<R, LSTM>(call);
-        case RESET_BEFORE: return recurrent_forward<R, RESET_BEFORE>(call);
-        case RESET_AFTER: return recurrent_forward<R, RESET_AFTER>(call);
+// Calls f with the cell's kind as a constant.
+template <class F> void of_kind(long kind, const F& f) {
+    switch (kind) {
+        case TANH: return f(std::integral_constant<int, TANH>{});
+        case IDENTITY: return f(std::integral_constant<int, IDENTITY>{});
+        case LSTM: return f(std::integral_constant<int, LSTM>{});
+        case RESET_BEFORE: return f(std::integral_constant<int, RESET_BEFORE>{});
+        case RESET_AFTER: return f(std::integral_constant<int, RESET_AFTER>{});
     }
 }
 
+// Packs the weights into call.shared, or frees them.
+template <class R, template <class, int> class Block> void open(RecurrentCall& call) {
+    of_kind(call.kind, [&](auto kind) {
+        call.shared = new typename Block<R, kind.value>::Shared(View<R, kind.value>(call));
+    });
+}
+template <class R, template <class, int> class Block> void close(RecurrentCall& call) {
+    of_kind(call.kind, [&](auto kind) { delete static_cast<typename Block<R, kind.value>::Shared*>(call.shared); });
+    call.shared = nullptr;
+}
+template <class R> void forward(const RecurrentCall& call) {
+    of_kind(call.kind, [&](auto kind) { recurrent_forward<R, kind.value>(call); });
+}
 template <class R> void backward(const RecurrentCall& call) {
-    switch (call.kind) {
-        case TANH: return recurrent_backward<R, TANH>(call);
-        case IDENTITY: return recurrent_backward<R, IDENTITY>(call);
-        case LSTM: return recurrent_backward<R, LSTM>(call);
-        case RESET_BEFORE: return recurrent_backward<R, RESET_BEFORE>(call);
-        case RESET_AFTER: return recurrent_backward<R, RESET_AFTER>(call);
-    }
+    of_kind(call.kind, [&](auto kind) { recurrent_backward<R, kind.value>(call); });
 }
 
 }  // namespace
 
-TF_EXPORT(tf_recurrent_forward_f32)(const RecurrentCall* call) { forward<float>(*call); }
-TF_EXPORT(tf_recurrent_forward_f64)(const RecurrentCall* call) { forward<double>(*call); }
-TF_EXPORT(tf_recurrent_backward_f32)(const RecurrentCall* call) { backward<float>(*call); }
-TF_EXPORT(tf_recurrent_backward_f64)(const RecurrentCall* call) { backward<double>(*call); }
+#define TF_RECURRENT(suffix, R)                                                                                       \
+    TF_EXPORT(tf_recurrent_forward_open_##suffix)(RecurrentCall* call) { open<R, ForwardBlock>(*call); }               \
+    TF_EXPORT(tf_recurrent_forward_##suffix)(RecurrentCall* call) { forward<R>(*call); }                               \
+    TF_EXPORT(tf_recurrent_forward_close_##suffix)(RecurrentCall* call) { close<R, ForwardBlock>(*call); }             \
+    TF_EXPORT(tf_recurrent_backward_open_##suffix)(RecurrentCall* call) { open<R, BackwardBlock>(*call); }             \
+    TF_EXPORT(tf_recurrent_backward_##suffix)(RecurrentCall* call) { backward<R>(*call); }                             \
+    TF_EXPORT(tf_recurrent_backward_close_##suffix)(RecurrentCall* call) { close<R, BackwardBlock>(*call); }
+
+TF_RECURRENT(f32, float)
+TF_RECURRENT(f64, double)
