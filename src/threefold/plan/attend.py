@@ -60,7 +60,7 @@ def softmax(s: Sheet, spec: Softmax, x: Signal, form: Form, name: str, valid: Si
             x = s.chosen(valid, x)
         q, k, v = entering(s, spec, x, name, rows)
         read = online if form is Form.CHUNKED else whole
-        heads = read(s, spec, q, k, v, name, spec.causal, valid)
+        heads = read(s, spec, q, k, v, spec.causal, valid, None if spec.causal else valid)
         y = joined(s, spec, heads, width, name)
         if valid is not None:
             y = s.chosen(valid, y)
@@ -82,10 +82,22 @@ def pairs(s: Sheet, queries: Poly, keys: Poly, causal: bool) -> Poly:
 
 
 def whole(
-    s: Sheet, spec: Softmax, q: Signal, k: Signal, v: Signal, name: str, causal: bool, valid: Signal | None = None
+    s: Sheet,
+    spec: Softmax,
+    q: Signal,
+    k: Signal,
+    v: Signal,
+    causal: bool,
+    valid: Signal | None = None,
+    seen: Signal | None = None,
 ) -> Signal:
-    """All pairs at once: by a kernel that never stores the scores, if K = V and no term is learned."""
+    """All pairs at once: by a kernel that never stores the scores, if no term is learned. `valid` masks queries, `seen`
+    keys."""
+    if valid is not None:
+        q = s.chosen(valid, q)
     term = None
+    if seen is not None:
+        term = s.given(q.shape[0], 1, 1, k.shape[1], width=1)
     if isinstance(spec.position, ScorePositionSpec):
         rows = ONE if valid is None else q.shape[0]
         term = score_term(s, spec.position, q, spec.heads, rows, q.shape[1], k.shape[1], causal=causal)
@@ -100,7 +112,11 @@ def whole(
     fused = s.conventions.scores is Scores.FUSED and not learned
     if int(k.shape[2]) != spec.heads and not fused:
         k, v = (s.new(*x.shape[:2], spec.heads, size, grad=x.grad, width=x.width) for x in (k, v))
+    if seen is not None and fused:
+        term = s.new(q.shape[0], 1, 1, k.shape[1], grad=False, width=q.width)
     y = (_fused if fused else _stored)(s, q, k, v, causal, term)
+    for mask in [] if seen is None else [s.given(q.shape[0], width=1), *([valid] if valid else [])]:
+        y = s.chosen(mask, y)
     return y if even else s.new(*y.shape[:-1], values, width=y.width)  # else the heads must be copied together
 
 
@@ -146,7 +162,14 @@ def _stored(s: Sheet, q: Signal, k: Signal, v: Signal, causal: bool, term: Signa
 
 
 def online(
-    s: Sheet, spec: Softmax, q: Signal, k: Signal, v: Signal, name: str, causal: bool, valid: Signal | None = None
+    s: Sheet,
+    spec: Softmax,
+    q: Signal,
+    k: Signal,
+    v: Signal,
+    causal: bool,
+    valid: Signal | None = None,
+    seen: Signal | None = None,
 ) -> Signal:
     """Chunk by chunk, made again in the backward pass: of the scores nothing is kept."""
     batch, length, heads, size = q.shape

@@ -1,18 +1,21 @@
-"""From a spec to its plan: the one place that knows which paper op belongs to which spec."""
+"""From a spec to its plan."""
 
 from __future__ import annotations
 
-from threefold.cost import B, Plan, T
+from threefold.cost import B, Plan, S, T
 from threefold.errors import InputError
-from threefold.plan.attend import softmax
 from threefold.plan.conventions import Conventions
-from threefold.plan.linear import linear
-from threefold.plan.recur import recurrent
-from threefold.plan.sheet import Sheet, Signal
-from threefold.specs.attention import Linear, Softmax
+from threefold.plan.cross import ask, remember
+from threefold.plan.mixers import run
+from threefold.plan.nets import classifier, lm, seq2seq, stack
+from threefold.plan.sheet import Sheet
+from threefold.plan.speech import speech
+from threefold.plan.vision import cnn
 from threefold.specs.base import Form, MixerSpec
-from threefold.specs.cross import Bidirectional
-from threefold.specs.recurrent import Recurrent
+from threefold.specs.cross import CrossAttention
+from threefold.specs.nets import ClassifierSpec, LMSpec, NetSpec, Seq2SeqSpec, StackSpec
+from threefold.specs.speech import SpeechSpec
+from threefold.specs.vision import CNNSpec
 
 
 def mixer(spec: MixerSpec, width: int, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
@@ -22,27 +25,33 @@ def mixer(spec: MixerSpec, width: int, form: Form | None = None, conventions: Co
     return s.finish(y.shape)
 
 
-def run(s: Sheet, spec: MixerSpec, x: Signal, form: Form | None, name: str, valid: Signal | None = None) -> Signal:
-    """The mixer on paper, in one form; None is its first."""
-    form = form or spec.traits.forms[0]
+def cross(spec: CrossAttention, width: int, memory_width: int, conventions: Conventions | None = None) -> Plan:
+    """The plan of a memory (B, S, memory_width) remembered and read by (B, T, width)."""
+    s = Sheet("CrossAttention", conventions)
+    memory = s.given(B, S, memory_width, grad=True)
+    with s.part("memory"):
+        kept = remember(s, spec, memory, width, "cross")
+        s.says(memory)
+    y = ask(s, spec, s.given(B, T, width, grad=True), kept, "cross")
+    return s.finish(y.shape)
+
+
+def net(spec: NetSpec, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
+    """The plan of a whole net, its inputs being data that want no gradient. Training: dropout is on."""
+    s = Sheet(type(spec).__name__.removesuffix("Spec"), conventions)
     match spec:
-        case Softmax():
-            return softmax(s, spec, x, form, name, valid)
-        case Bidirectional(mixer=inner):
-            return _both(s, inner, x, form, name, valid)
-        case Recurrent():
-            return recurrent(s, spec, x, form, name, valid)
-        case Linear():
-            return linear(s, spec, x, form, name, valid)
-    raise InputError(f"{spec!r} cannot be planned: it is none of the library's mixers. Count its module instead.")
-
-
-def _both(s: Sheet, inner: MixerSpec, x: Signal, form: Form, name: str, valid: Signal | None) -> Signal:
-    """One copy reads x, another reads it reversed; no state outlives a whole sequence."""
-    with s.part("forward"), s.stateless():
-        y = run(s, inner, x, form, f"{name}.ahead", valid)
-    with s.part("backward"), s.stateless():
-        flipped = None if valid is None else s.given(*valid.shape, grad=False, width=1)
-        back = run(s, inner, s.like(x), form, f"{name}.back", flipped)
-        s.like(back)
-    return s.like(y)
+        case StackSpec(cross=None):
+            y = stack(s, spec, s.given(B, T, spec.width, grad=True), form, "stack")
+        case LMSpec():
+            y = lm(s, spec, form)
+        case Seq2SeqSpec():
+            y = seq2seq(s, spec, form)
+        case ClassifierSpec():
+            y = classifier(s, spec, form)
+        case SpeechSpec():
+            y = speech(s, spec, form)
+        case CNNSpec():
+            y = cnn(s, spec)
+        case _:
+            raise InputError(f"{spec!r} cannot be planned alone: plan the net that it is part of.")
+    return s.finish(y.shape)

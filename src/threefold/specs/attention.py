@@ -12,8 +12,7 @@ from threefold.specs.features import Elu1, FeatureMap
 from threefold.specs.positions import Position
 
 if TYPE_CHECKING:
-    from threefold.cost import Plan
-    from threefold.mixers.base import CrossMixer, Mixer
+    from threefold.mixers.base import Mixer
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,6 @@ class Softmax(Attention):
 
         return build_softmax(self, width)
 
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Linear(Attention):
@@ -140,6 +136,3 @@ class Linear(Attention):
         from threefold.mixers.linear import build_linear
 
         return build_linear(self, width)
-
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError

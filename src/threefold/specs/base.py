@@ -17,6 +17,7 @@ from threefold.errors import InputError, nearest
 if TYPE_CHECKING:
     from threefold.cost import Plan
     from threefold.mixers.base import Mixer
+    from threefold.plan.conventions import Conventions
 
 
 class Form(Enum):
@@ -117,6 +118,8 @@ class MixerSpec(Spec, ABC):
     def build(self, width: int) -> Mixer:
         """The module: (B, T, width) -> (B, T, width)."""
 
-    @abstractmethod
-    def plan(self, width: int, form: Form | None = None) -> Plan:
+    def plan(self, width: int, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
         """Exact cost in the axes B and T, allocating nothing. `form` None means the default form."""
+        from threefold.plan.tree import mixer
+
+        return mixer(self, width, form, conventions)

@@ -12,6 +12,7 @@ from threefold.specs.base import Form, MixerSpec, Spec, Traits
 if TYPE_CHECKING:
     from threefold.cost import Plan
     from threefold.mixers.base import CrossMixer, Mixer
+    from threefold.plan.conventions import Conventions
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,13 @@ class CrossAttention(Spec):
 
         return build_cross(self, width, memory_width or width)
 
-    def plan(self, width: int, memory_width: int | None = None) -> Plan:
-        """Exact cost in the axes B, T and S."""
-        raise NotImplementedError
+    def plan(
+        self, width: int, memory_width: int | None = None, conventions: Conventions | None = None
+    ) -> Plan:
+        """Exact cost of a memory (B, S, memory_width) remembered, and of (B, T, width) reading it."""
+        from threefold.plan.tree import cross
+
+        return cross(self, width, memory_width or width, conventions)
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,3 @@ class Bidirectional(MixerSpec):
         from threefold.mixers.wrap import BidirectionalMixer
 
         return BidirectionalMixer(self, width)
-
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError

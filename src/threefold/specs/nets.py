@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from threefold.nets.lm import LM
     from threefold.nets.seq2seq import Seq2Seq
     from threefold.nets.stack import Stack
+    from threefold.plan.conventions import Conventions
 
 
 class Norm(Enum):
@@ -72,9 +73,11 @@ class NetSpec(Spec, ABC):
     def build(self) -> nn.Module:
         """The module."""
 
-    @abstractmethod
-    def plan(self, form: Form | None = None) -> Plan:
+    def plan(self, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
         """Exact cost, allocating nothing. `form` None means each mixer's default form."""
+        from threefold.plan.tree import net
+
+        return net(self, form, conventions)
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,6 @@ class StackSpec(NetSpec):
 
         return Stack(self)
 
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class LMSpec(NetSpec):
@@ -136,9 +136,6 @@ class LMSpec(NetSpec):
         from threefold.nets.lm import LM
 
         return LM(self)
-
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -166,9 +163,6 @@ class ClassifierSpec(NetSpec):
         from threefold.nets.classifier import Classifier
 
         return Classifier(self)
-
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -214,9 +208,6 @@ class Seq2SeqSpec(NetSpec):
         from threefold.nets.seq2seq import Seq2Seq
 
         return Seq2Seq(self)
-
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError
 
 
 def transformer(

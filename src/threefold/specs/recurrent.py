@@ -11,7 +11,6 @@ from threefold.errors import require
 from threefold.specs.base import Form, MixerSpec, Traits
 
 if TYPE_CHECKING:
-    from threefold.cost import Plan
     from threefold.mixers.base import CausalMixer
 
 
@@ -71,9 +70,6 @@ class RNN(Recurrent):
 
         return RNNMixer(self, width)
 
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class LSTM(Recurrent):
@@ -83,9 +79,6 @@ class LSTM(Recurrent):
         from threefold.mixers.recurrent import LSTMMixer
 
         return LSTMMixer(self, width)
-
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -98,6 +91,3 @@ class GRU(Recurrent):
         from threefold.mixers.recurrent import GRUMixer
 
         return GRUMixer(self, width)
-
-    def plan(self, width: int, form: Form | None = None) -> Plan:
-        raise NotImplementedError

@@ -7,12 +7,11 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from threefold.errors import require
-from threefold.specs.base import Form, Spec
+from threefold.specs.base import Spec
 from threefold.specs.nets import LMSpec, NetSpec, StackSpec
 from threefold.specs.positions import InputPositionSpec, Sinusoidal
 
 if TYPE_CHECKING:
-    from threefold.cost import Plan
     from threefold.nets.logmel import LogMel
     from threefold.nets.speech import Speech
 
@@ -87,6 +86,3 @@ class SpeechSpec(NetSpec):
         from threefold.nets.speech import Speech
 
         return Speech(self)
-
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError

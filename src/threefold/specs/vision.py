@@ -7,11 +7,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from threefold.errors import require
-from threefold.specs.base import Form
 from threefold.specs.nets import NetSpec
 
 if TYPE_CHECKING:
-    from threefold.cost import Plan
     from threefold.nets.cnn import CNN
 
 
@@ -65,6 +63,3 @@ class CNNSpec(NetSpec):
         from threefold.nets.cnn import CNN
 
         return CNN(self)
-
-    def plan(self, form: Form | None = None) -> Plan:
-        raise NotImplementedError
