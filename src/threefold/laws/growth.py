@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from math import lcm
 
 import torch
+from torch import Tensor, nn
 
 from threefold.laws.case import Case
 from threefold.laws.compare import Comparison, fact
 from threefold.laws.law import Absent, Law, does_not_apply
 from threefold.laws.subject import Subject
 from threefold.laws.wiring import COMMON
+from threefold.plan.conventions import Conventions
 from threefold.plan.count import Count, count
 from threefold.specs.base import Form
 
 POINTS = 4  # a cubic can be told from a square
-LONGEST = 96
+LEAST, LONGEST = 6, 96
 
 
 def applies(subject: Subject) -> Absent | None:
@@ -47,16 +49,26 @@ def base(subject: Subject) -> int:
     """A length that every block size of its own divides, so that no remainder spoils a degree."""
     own = [size for size in subject.blocks if subject.strict or size not in COMMON] or [16]
     whole = lcm(*own)
-    return max(whole * (16 // whole or 1), 2) if whole <= LONGEST else max(own)
+    return whole * -(-LEAST // whole) if whole <= LONGEST else max(own)
 
 
-def counted(subject: Subject, form: str, T: int) -> Count:
-    """One forward and backward pass, where nothing is computed."""
-    module = copy.deepcopy(subject.module(torch.float32)).to("meta")
-    case = Case(T=T, B=1)
-    x = subject.inputs(case).to("meta")
+class Formed(nn.Module):
+    """A subject's module in one form, so that its parameters are seen as its own."""
+
+    def __init__(self, subject: Subject, form: str) -> None:
+        super().__init__()
+        self.inner = copy.deepcopy(subject.module(torch.float32)).to("meta")
+        self.subject, self.form = subject, form if subject.strict else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.subject.run(x, module=self.inner, form=self.form)
+
+
+def counted(subject: Subject, form: str, T: int, B: int = 1) -> Count:
+    """One forward and backward pass under the plan's default conventions, where nothing is computed."""
+    x = subject.inputs(Case(T=T, B=B)).to("meta")
     x = x if subject.vocabulary else x.float().requires_grad_()
-    return count(lambda x: subject.run(x, module=module, form=form if subject.strict else None), x)
+    return count(Formed(subject, form), x, scores=Conventions().scores)
 
 
 def degree(values: list[int]) -> int:
