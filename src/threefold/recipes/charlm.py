@@ -120,7 +120,7 @@ class CharlmTask:
         model = self.recipe.model
         ffn = FFN(model.ffn) if model.ffn else None
         stack = StackSpec(model.width, (model.mixer,) * model.layers, ffn, dropout=model.dropout)
-        return LMSpec(len(self.alphabet), stack, model.position).build()
+        return LMSpec(len(self.alphabet), stack, model.position, tied=False).build()
 
     def order(self, seed: int, epoch: int, size: int) -> list[list[int]]:
         from threefold.data.order import shuffled

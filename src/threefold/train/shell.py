@@ -14,7 +14,7 @@ from threefold.train.settings import Sharding
 from threefold.train.world import World
 
 R = TypeVar("R")
-CALLED = ("scan", "step", "whole", "remember", "init_state")  # what nets call on a block beside its forward
+CALLED = ("scan", "step", "whole", "remember", "init_state")  # what nets call on a part beside its forward
 
 
 class Shell(nn.Module):
@@ -79,17 +79,26 @@ class Spread:
 
 
 def _shard(shell: nn.Module) -> None:
-    """Shard every repeated block by itself, and the rest as one."""
+    """Shard what is called by itself (mixers, by their methods too), every repeated block, and the rest as one."""
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     blocks = [block for module in shell.modules() if isinstance(module, nn.ModuleList) for block in module]
-    for block in blocks:
-        if any(True for _ in block.parameters()):
-            fully_shard(block)
+    for unit in [*(part for block in blocks for part in _called(block)), *blocks]:
+        if any(True for _ in unit.parameters()):
+            fully_shard(unit)
             for name in CALLED:
-                if hasattr(block, name):
-                    register_fsdp_forward_method(block, name)
+                if hasattr(unit, name):
+                    register_fsdp_forward_method(unit, name)
     fully_shard(shell)
+
+
+def _called(module: nn.Module) -> Iterator[nn.Module]:
+    """The outermost parts of a module whose methods a net may call beside their forward."""
+    for child in module.children():
+        if any(hasattr(child, name) for name in CALLED):
+            yield child
+        else:
+            yield from _called(child)
 
 
 def whole(tensor: Tensor) -> Tensor:
