@@ -219,7 +219,11 @@ TWELVE: tuple[Mutant, ...] = (
     Mutant("softmax without its maximum", "stability", subject(NoMaximum), subject(Sound)),
     Mutant("rotary on queries only", "shift", subject(TurnsQueriesOnly), subject(Sound)),
     Mutant("step forgets the current token", "forms", subject(StepForgetsItself), subject(Sound)),
-    Mutant("features without their norm", "features", feature_subject(UnscaledFeatures), feature_subject(PositiveFeatures)),
-    Mutant("linear attention that is square", "growth", subject(SecretlySquare, GROWS), subject(LinearAttention, GROWS)),
+    Mutant(
+        "features without their norm", "features", feature_subject(UnscaledFeatures), feature_subject(PositiveFeatures)
+    ),
+    Mutant(
+        "linear attention that is square", "growth", subject(SecretlySquare, GROWS), subject(LinearAttention, GROWS)
+    ),
     Mutant("mask accepted and ignored", "padding", subject(MaskIgnored), subject(Sound)),
 )

@@ -199,7 +199,9 @@ BOUNDED = Claims(causal=True, bounded=True)
 FORMS: tuple[Mutant, ...] = (
     Mutant("frozen forget gate", "gradient", subject(FrozenForgetGate, CAUSAL), subject(Gates, CAUSAL)),
     Mutant("no gradient through the cell", "gradient", subject(TruncatedMemory, CAUSAL), subject(Gates, CAUSAL)),
-    Mutant("normaliser without gradient", "gradient", subject(ConstantNormaliser, CAUSAL), subject(LinearAttention, CAUSAL)),
+    Mutant(
+        "normaliser without gradient", "gradient", subject(ConstantNormaliser, CAUSAL), subject(LinearAttention, CAUSAL)
+    ),
     Mutant("second derivative dropped", "gradient", subject(WrongSecond, CAUSAL), subject(Cubes, CAUSAL)),
     Mutant("normaliser over heads", "forms", mixer(SumsOverHeads), mixer(LinearMixer)),
     Mutant("chunks forget", "forms", mixer(DropsChunk), mixer(LinearMixer)),

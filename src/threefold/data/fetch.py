@@ -84,9 +84,7 @@ def place(what: Source) -> Path:
 def fetched(name: str) -> Path:
     """The data of this name, which must have been fetched."""
     path = place(source(name))
-    require(
-        path.exists(), f"{name} is not here yet: run `threefold data fetch {name}`, or give your own with --data."
-    )
+    require(path.exists(), f"{name} is not here yet: run `threefold data fetch {name}`, or give your own with --data.")
     return path
 
 

@@ -46,4 +46,4 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"threefold.laws.{_HOMES[name]}"), name)
 
 
-__all__ = ["IDS", *sorted(_HOMES)]  # noqa: PLE0604
+__all__ = ["IDS", *sorted(_HOMES)]

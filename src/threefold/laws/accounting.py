@@ -42,7 +42,9 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
     what, _, form = case.how.partition(" ")
     if what == "parameters":
         module = subject.module()
-        yield fact("parameters", int(subject.spec.plan(subject.width).total.params), parameters(module), "planned, counted")
+        yield fact(
+            "parameters", int(subject.spec.plan(subject.width).total.params), parameters(module), "planned, counted"
+        )
     elif what == "state":
         yield from _state(subject, case)
     else:

@@ -10,7 +10,7 @@ import torch
 from threefold.laws.case import Case
 from threefold.laws.compare import Comparison
 from threefold.laws.law import Absent, Law, does_not_apply
-from threefold.laws.subject import WIDE, Subject
+from threefold.laws.subject import Subject
 from threefold.laws.tolerance import BITS, equal
 
 LENGTHS = (1, 2, 3, 17, 65)
@@ -25,7 +25,11 @@ def witness(subject: Subject) -> str | Absent:
     x = subject.inputs(Case(T=3))
     with torch.no_grad():
         change = (subject.run(subject.differing(x, Case(T=3), 7)) - subject.run(x)).abs().max()
-    return f"its own content moves a row by {float(change):.1e}" if change > 0 else does_not_apply("the input has no effect at all")
+    return (
+        f"its own content moves a row by {float(change):.1e}"
+        if change > 0
+        else does_not_apply("the input has no effect at all")
+    )
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -41,7 +45,13 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
         y = subject.run(x, training=mode == "train")
         if what == "joining":
             alone = subject.run(x[:1], training=mode == "train")
-            yield Comparison("y", alone, y[:1], equal(subject.precision, case.T), remark="joining a batch changed a row beyond rounding")
+            yield Comparison(
+                "y",
+                alone,
+                y[:1],
+                equal(subject.precision, case.T),
+                remark="joining a batch changed a row beyond rounding",
+            )
             return
         other = subject.differing(x, case, 7) if what == "content" else torch.full_like(x, nan)
         other[0] = x[0]

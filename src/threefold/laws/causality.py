@@ -56,7 +56,9 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
         one = torch.arange(subject.width) == case.feature
         other = torch.where(one, other, x)
     with torch.no_grad(), _backend(way):
-        for tokens in torch.tensor([case.at] if case.at is not None else range(1, case.T), dtype=torch.long).split(ROWS):
+        for tokens in torch.tensor([case.at] if case.at is not None else range(1, case.T), dtype=torch.long).split(
+            ROWS
+        ):
             before = x.expand(len(tokens), *x.shape[1:]).clone()
             after = before.clone()
             rows = torch.arange(len(tokens))

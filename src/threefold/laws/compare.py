@@ -79,7 +79,9 @@ class Comparison:
 def fact(what: str, expected: float, got: float, remark: str = "") -> Comparison:
     """Two exact numbers: a count, a number of bytes, a flag."""
     wide = torch.float64
-    return Comparison(what, torch.tensor(float(expected), dtype=wide), torch.tensor(float(got), dtype=wide), 0.0, remark=remark)
+    return Comparison(
+        what, torch.tensor(float(expected), dtype=wide), torch.tensor(float(got), dtype=wide), 0.0, remark=remark
+    )
 
 
 def _wide(x: Tensor) -> Tensor:

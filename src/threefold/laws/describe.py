@@ -79,7 +79,9 @@ def brief(spec: Spec) -> str:
         if value == f.default or f.name in ("chunk", "key_dim", "value_dim", "heads"):
             continue
         text = brief(value) if isinstance(value, Spec) else str(getattr(value, "value", value))
-        shown.append(text if isinstance(value, Spec) or f.name in ("degree", "activation", "reset") else f"{f.name}={text}")
+        shown.append(
+            text if isinstance(value, Spec) or f.name in ("degree", "activation", "reset") else f"{f.name}={text}"
+        )
     return f"{type(spec).__name__}({', '.join(shown)})" if shown else type(spec).__name__
 
 

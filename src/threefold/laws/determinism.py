@@ -27,7 +27,11 @@ def witness(subject: Subject) -> str | Absent:
     case = Case(T=3)
     with torch.no_grad():
         change = (subject.run(subject.inputs(case)) - subject.run(subject.inputs(case, 3))).abs().max()
-    return f"another input moves outputs by {float(change):.1e}" if change > 0 else does_not_apply("the output is constant")
+    return (
+        f"another input moves outputs by {float(change):.1e}"
+        if change > 0
+        else does_not_apply("the output is constant")
+    )
 
 
 def twice(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -55,7 +59,9 @@ def own_things(subject: Subject, case: Case) -> Iterator[Comparison]:
     yield fact("mode untouched", float(mode), float(module.training), "a call changed train or eval mode")
     yield Comparison("x", kept, x, BITS, remark="a call wrote into its input")
     for name, value in module.state_dict().items():
-        yield Comparison(name, weights[name], value, BITS, remark="a call in eval mode changed its own weights or buffers")
+        yield Comparison(
+            name, weights[name], value, BITS, remark="a call in eval mode changed its own weights or buffers"
+        )
 
 
 def weights_travel(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -65,7 +71,9 @@ def weights_travel(subject: Subject, case: Case) -> Iterator[Comparison]:
     x = subject.inputs(case)
     with torch.no_grad():
         y, z = subject.run(x, module=source), subject.run(x, module=target)
-    yield Comparison("y", y, z, BITS, remark="loading the state_dict gave another function: something it holds is not saved")
+    yield Comparison(
+        "y", y, z, BITS, remark="loading the state_dict gave another function: something it holds is not saved"
+    )
 
 
 def spec_travels(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -89,11 +97,15 @@ def moves(subject: Subject, case: Case) -> Iterator[Comparison]:
         with torch.no_grad():
             x = subject.inputs(case)
             y = subject.run(x if subject.vocabulary else x.to(dtype), module=subject.module(dtype))
-        yield fact(f"output in {dtype}".replace("torch.", ""), 1.0, float(y.dtype is dtype), f"a {dtype} module gave {y.dtype}")
+        yield fact(
+            f"output in {dtype}".replace("torch.", ""), 1.0, float(y.dtype is dtype), f"a {dtype} module gave {y.dtype}"
+        )
     module = copy.deepcopy(subject.module()).to("meta")
     with torch.no_grad():
         y = subject.run(subject.inputs(case).to("meta"), module=module)
-    yield fact("output on meta", 1.0, float(y.device.type == "meta"), f"a module on meta gave a tensor on {y.device.type}")
+    yield fact(
+        "output on meta", 1.0, float(y.device.type == "meta"), f"a module on meta gave a tensor on {y.device.type}"
+    )
 
 
 CHECKS: dict[str, Check] = {

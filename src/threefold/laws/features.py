@@ -49,14 +49,20 @@ def cases(subject: Subject) -> Iterator[Case]:
     if isinstance(subject.features, Taylor):
         yield from (Case(B=1, n=n, how="exp") for n in (1, 4))
     if isinstance(subject.features, FeatureMap):
-        yield from (Case(T=6, B=1, n=2, seed=seed, scale=3.0, how=f"normaliser {form}") for form in FORMS for seed in range(4))
+        yield from (
+            Case(T=6, B=1, n=2, seed=seed, scale=3.0, how=f"normaliser {form}") for form in FORMS for seed in range(4)
+        )
 
 
 def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
     what, _, form = case.how.partition(" ")
-    yield from {"estimate": _estimate, "kernel": _kernel, "dimension": _dimension, "sign": _sign, "exp": _exp}[what](
-        subject, case
-    ) if not form else _normaliser(subject, case, form)
+    yield from (
+        {"estimate": _estimate, "kernel": _kernel, "dimension": _dimension, "sign": _sign, "exp": _exp}[what](
+            subject, case
+        )
+        if not form
+        else _normaliser(subject, case, form)
+    )
 
 
 def _draw(case: Case, count: int, key_dim: int) -> tuple[Tensor, Tensor]:
@@ -150,7 +156,12 @@ def _normaliser(subject: Subject, case: Case, form: str) -> Iterator[Comparison]
     doubtful = int((sums.abs() < equal(WIDE, 1) * sums.abs().max()).sum())
     if not doubtful:
         expected = float((sums <= 0).sum())
-        yield fact("reported normalisers", expected, float(state.nonpositive.sum()), "normalisers that are not positive were not reported")
+        yield fact(
+            "reported normalisers",
+            expected,
+            float(state.nonpositive.sum()),
+            "normalisers that are not positive were not reported",
+        )
 
 
 LAW = Law(

@@ -26,7 +26,6 @@ from threefold.laws.wiring import (
     width_of,
 )
 
-
 _TRY = Case(T=5, B=2)
 
 
@@ -87,7 +86,11 @@ class ModuleSubject(Subject):
 
     def _try_ways(self, module: nn.Module) -> None:
         """Believe a mask, a state or positions only after a call with them worked."""
-        x = self.differing(torch.zeros(2, 5, dtype=torch.long) if self.vocabulary else torch.zeros(2, 5, self.width, dtype=WIDE), _TRY, 1)
+        x = self.differing(
+            torch.zeros(2, 5, dtype=torch.long) if self.vocabulary else torch.zeros(2, 5, self.width, dtype=WIDE),
+            _TRY,
+            1,
+        )
         wiring = self.wiring
         with torch.no_grad():
             if wiring.mask:
@@ -120,7 +123,9 @@ class ModuleSubject(Subject):
             self.wiring = self.wiring.saying("step(x_t, state) did not work: left out", steps=False)
         if not self.wiring.state:
             return False
-        if _works(lambda: self.feed(module, x, self.feed(module, x, None, valid=None, form=None)[1], valid=None, form=None)):
+        if _works(
+            lambda: self.feed(module, x, self.feed(module, x, None, valid=None, form=None)[1], valid=None, form=None)
+        ):
             return True
         self.wiring = self.wiring.saying(f"{self.wiring.state} did not continue a sequence: left out", state="")
         return False
@@ -131,7 +136,9 @@ class ModuleSubject(Subject):
             self.run(self.inputs(_TRY), module=module)
         self.precision = watch.dtype
         if watch.dtype is not WIDE:
-            self.wiring = self.wiring.saying(f"computes partly in {watch.dtype}: judged by its rounding".replace("torch.", ""))
+            self.wiring = self.wiring.saying(
+                f"computes partly in {watch.dtype}: judged by its rounding".replace("torch.", "")
+            )
 
     def offer_causal_mask(self, module: nn.Module) -> None:
         """Declared causal, and not so by itself: pass a causal mask where the forward takes one."""
@@ -147,7 +154,9 @@ class ModuleSubject(Subject):
         first, *others = self.wiring.xs
         return module(x, **dict.fromkeys(others, x), **more)
 
-    def call(self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None) -> Tensor:
+    def call(
+        self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None
+    ) -> Tensor:
         if form == "step":
             return torch.cat([y for y, _ in self._walk(module, x)], 1)
         more: dict[str, Any] = {}
@@ -172,7 +181,9 @@ class ModuleSubject(Subject):
             return begin(batch)
         return None
 
-    def feed(self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None) -> tuple[Tensor, Any]:
+    def feed(
+        self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None
+    ) -> tuple[Tensor, Any]:
         if self.wiring.steps:
             ys = []
             for x_t in x.unbind(1):
@@ -181,7 +192,9 @@ class ModuleSubject(Subject):
             return (torch.stack(ys, 1) if ys else x), state
         output = self._raw(module, x, {self.wiring.state: state})
         if not isinstance(output, tuple) or len(output) != 2:
-            raise InputError(f"{self.name} takes {self.wiring.state} and does not return (output, {self.wiring.state}).")
+            raise InputError(
+                f"{self.name} takes {self.wiring.state} and does not return (output, {self.wiring.state})."
+            )
         return sequence_of(output[0], x.shape[0], x.shape[1], self.wiring.time_first)[0], output[1]
 
     def leaves(self, state: Any) -> dict[str, Tensor]:

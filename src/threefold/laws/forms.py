@@ -58,7 +58,9 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
         expected, end = _way(subject, reference, x, valid)
     yield Comparison("y", expected, got, limit, remark=f"{form} differs from {reference}")
     for name, leaf in end.items():
-        yield Comparison(f"state.{name}", leaf, state[name], limit, remark=f"{form} ends in another state than {reference}")
+        yield Comparison(
+            f"state.{name}", leaf, state[name], limit, remark=f"{form} ends in another state than {reference}"
+        )
 
 
 def _way(subject: Subject, form: str, x: Tensor, valid: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
@@ -91,7 +93,13 @@ def _gradients(subject: Subject, case: Case, form: str, reference: str, x: Tenso
         found.append(torch.autograd.grad((y * weights).sum(), list(sources.values()), allow_unused=True))
     for name, expected, got in zip(sources, *found, strict=True):
         one, other = (torch.zeros_like(sources[name]) if g is None else g for g in (expected, got))
-        yield Comparison(f"d {name}", one, other, 10 * equal(subject.precision, case.T), remark=f"the gradient of {form} differs from {reference}'s")
+        yield Comparison(
+            f"d {name}",
+            one,
+            other,
+            10 * equal(subject.precision, case.T),
+            remark=f"the gradient of {form} differs from {reference}'s",
+        )
 
 
 LAW = Law(

@@ -127,7 +127,9 @@ def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, 
     yield Comparison("second derivative", torch.stack(expected), torch.stack(got), limit, remark=remark, floor=floor)
 
 
-def _entries(value: Callable[[], Tensor], source: Tensor, grad: Tensor, case: Case, blank: Comparison, ruler: _Ruler) -> Comparison:
+def _entries(
+    value: Callable[[], Tensor], source: Tensor, grad: Tensor, case: Case, blank: Comparison, ruler: _Ruler
+) -> Comparison:
     """The gradient to one position of x, entry by entry; elsewhere it is compared with itself."""
     expected = grad.detach().clone()
     features = range(source.shape[2]) if case.feature is None else [case.feature]

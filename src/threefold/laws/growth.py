@@ -30,14 +30,20 @@ def applies(subject: Subject) -> Absent | None:
             flops, saved = degrees(subject, "whole")
         except Exception as error:
             return does_not_apply(f"no growth was declared, and counting raised {type(error).__name__}: {error}")
-        return does_not_apply(f"no growth was declared (--growth); counted: FLOPs as T^{flops}, saved bytes as T^{saved}")
+        return does_not_apply(
+            f"no growth was declared (--growth); counted: FLOPs as T^{flops}, saved bytes as T^{saved}"
+        )
     return None
 
 
 def witness(subject: Subject) -> str | Absent:
     """The counts do grow."""
     seen = counted(subject, subject.forms[0], base(subject))
-    return f"{seen.forward:,} forward FLOPs at T={base(subject)}" if seen.forward else does_not_apply("no FLOP of a contraction was counted")
+    return (
+        f"{seen.forward:,} forward FLOPs at T={base(subject)}"
+        if seen.forward
+        else does_not_apply("no FLOP of a contraction was counted")
+    )
 
 
 def cases(subject: Subject) -> Iterator[Case]:

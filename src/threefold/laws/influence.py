@@ -62,7 +62,10 @@ def looks_causal(subject: Subject) -> tuple[bool, str]:
         return True, "looks causal: judged as causal"
     if reached / asked >= 0.5:
         return False, "sees the future: judged as not causal"
-    return True, f"looks causal except that it sees some later tokens ({first}): judged as causal (--not-causal if it is meant)"
+    return (
+        True,
+        f"looks causal except that it sees some later tokens ({first}): judged as causal (--not-causal if it is meant)",
+    )
 
 
 def reordered(subject: Subject, case: Case) -> Comparison:
@@ -74,7 +77,9 @@ def reordered(subject: Subject, case: Case) -> Comparison:
     with torch.no_grad():
         y, z = subject.run(x), subject.run(x[:, order])
     limit = equal(subject.precision, case.T)
-    return Comparison("y", y[:, order], z, limit, remark=f"tokens reordered to {order.tolist()[:12]}, outputs did not follow")
+    return Comparison(
+        "y", y[:, order], z, limit, remark=f"tokens reordered to {order.tolist()[:12]}, outputs did not follow"
+    )
 
 
 def looks_permuting(subject: Subject) -> tuple[bool, str]:

@@ -194,13 +194,20 @@ class _Trial:
     def verdict(self, blank: Verdict, *, shrinking: bool) -> Verdict:
         """Add the account up."""
         notes = self.shaken[:1]
-        notes += [f"{cases[0]}{f' and {len(cases) - 1} more' if cases[1:] else ''}: {why}" for why, cases in self.refused.items()]
+        notes += [
+            f"{cases[0]}{f' and {len(cases) - 1} more' if cases[1:] else ''}: {why}"
+            for why, cases in self.refused.items()
+        ]
         notes += [f"{case} not tried: {why}" for why, case in self.declined.items()]
         if self.allow:
             notes.append(f"limit raised to {self.allow.limit:g} because {self.allow.because}")
         worst = self.worst
         base = replace(
-            blank, cases=self.count, worst=worst.error if worst else 0.0, limit=worst.limit if worst else 0.0, notes=tuple(notes)
+            blank,
+            cases=self.count,
+            worst=worst.error if worst else 0.0,
+            limit=worst.limit if worst else 0.0,
+            notes=tuple(notes),
         )
         if self.broken:
             case, found = next(iter(self.broken.values()))

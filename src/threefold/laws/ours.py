@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from threefold.laws.subject import Claims, Subject
-from threefold.laws.subject import Score
+from threefold.laws.subject import Claims, Score, Subject
 from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops.scan import leaves
 from threefold.positions import HeadPosition, ScorePosition
@@ -25,7 +24,9 @@ class MixerSubject(Subject):
     strict = True
     masks = True
 
-    def __init__(self, spec: MixerSpec, width: int = 12, make: Callable[[], Mixer] | None = None, name: str = "") -> None:
+    def __init__(
+        self, spec: MixerSpec, width: int = 12, make: Callable[[], Mixer] | None = None, name: str = ""
+    ) -> None:
         self.spec = spec
         self.width = width
         self.name = name or repr(spec)
@@ -41,7 +42,7 @@ class MixerSubject(Subject):
             relative=position.relative if position is not None and position.site is not Site.DECAY else None,
             bounded=traits.bounded_state if traits.causal else None,
         )
-# a linear state's clock can be set; a cache's positions are its slots
+        # a linear state's clock can be set; a cache's positions are its slots
         self.moves = traits.causal and isinstance(spec, Linear) and isinstance(position, Rotary)
 
     @property
@@ -51,7 +52,9 @@ class MixerSubject(Subject):
     def fresh(self) -> nn.Module:
         return self._make()
 
-    def call(self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None) -> Tensor:
+    def call(
+        self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None
+    ) -> Tensor:
         assert isinstance(module, Mixer)
         if at is None:
             return module.whole(x, valid, form=Form(form) if form else None)
@@ -73,13 +76,14 @@ class MixerSubject(Subject):
         assert isinstance(module, CausalMixer)
         return module.init_state(batch)
 
-    def feed(self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None) -> tuple[Tensor, Any]:
+    def feed(
+        self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None
+    ) -> tuple[Tensor, Any]:
         assert isinstance(module, CausalMixer)
         return module.scan(x, state, valid=valid, form=Form(form) if form else None)
 
     def leaves(self, state: Any) -> dict[str, Tensor]:
         return leaves(state)
-
 
     def scores(self) -> dict[str, tuple[Score, tuple[int, ...]]]:
         """The scores that its position modules make of queries and keys."""
@@ -113,5 +117,7 @@ class FeatureSubject(Subject):
     def fresh(self) -> nn.Module:
         return self.features if isinstance(self.features, nn.Module) else nn.Identity()
 
-    def call(self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None) -> Tensor:
+    def call(
+        self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None
+    ) -> Tensor:
         return self.features.phi(x)

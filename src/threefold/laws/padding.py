@@ -76,7 +76,9 @@ def _outputs(subject: Subject, case: Case) -> Iterator[Comparison]:
         yield Comparison("y", _real(subject, y, valid), _real(subject, again, valid), BITS, remark=remark)
     if subject.streams and subject.strict:
         _, plain = subject.feed(subject.module(), x, subject.start(subject.module(), case.B), valid=None, form=None)
-        _, state = subject.feed(subject.module(), padded, subject.start(subject.module(), case.B), valid=valid, form=None)
+        _, state = subject.feed(
+            subject.module(), padded, subject.start(subject.module(), case.B), valid=valid, form=None
+        )
         found = subject.leaves(state)
         for name, leaf in subject.leaves(plain).items():
             yield Comparison(f"state.{name}", leaf, found[name], limit, remark="padding changed the state")
@@ -90,7 +92,9 @@ def _empty_row(subject: Subject, case: Case) -> Iterator[Comparison]:
         full = subject.run(x, valid)
         valid[1] = False
         y = subject.run(x, valid)
-    yield Comparison("y", full[:1], y[:1], equal(subject.precision, case.T), remark="a fully padded row disturbed its neighbour")
+    yield Comparison(
+        "y", full[:1], y[:1], equal(subject.precision, case.T), remark="a fully padded row disturbed its neighbour"
+    )
 
 
 def _gradient(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -109,7 +113,9 @@ def _gradient(subject: Subject, case: Case) -> Iterator[Comparison]:
     plain, found = gradients(subject.run(x)), gradients(_real(subject, subject.run(padded, valid), valid))
     for name, expected, got in zip(parameters, plain, found, strict=True):
         if expected is not None and got is not None:
-            yield Comparison(f"d {name}", expected, got, 10 * equal(subject.precision, case.T), remark="padding reached a gradient")
+            yield Comparison(
+                f"d {name}", expected, got, 10 * equal(subject.precision, case.T), remark="padding reached a gradient"
+            )
 
 
 def places(case: Case, side: str) -> Tensor:

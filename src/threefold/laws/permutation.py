@@ -21,7 +21,9 @@ def applies(subject: Subject) -> Absent | None:
 
 
 def witness(subject: Subject) -> str | Absent:
-    return tokens_matter(subject) or does_not_apply("no token reaches another's output: reordering is trivially followed")
+    return tokens_matter(subject) or does_not_apply(
+        "no token reaches another's output: reordering is trivially followed"
+    )
 
 
 def cases(subject: Subject) -> Iterator[Case]:
@@ -37,7 +39,12 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
         yield followed
     elif case.T > 1:
         came = 0.0 if followed.finding().broken else inf
-        yield fact("order felt", 0.0, came, "order should matter (a position or a causal mask), and a reordering changed nothing")
+        yield fact(
+            "order felt",
+            0.0,
+            came,
+            "order should matter (a position or a causal mask), and a reordering changed nothing",
+        )
 
 
 LAW = Law(

@@ -22,7 +22,9 @@ def allowances(start: Path) -> dict[str, Allowance]:
         here = f"pyproject.toml, tool.threefold.laws.tolerance.{law}"
         require(law in IDS, f"{here}: there is no law {law!r}{nearest(law, IDS)}")
         sound = isinstance(entry, dict) and isinstance(entry.get("limit"), (int, float)) and bool(entry.get("because"))
-        require(sound, f'{here}: write {{ limit = 1e-12, because = "the reason" }}; a limit without a reason is not taken.')
+        require(
+            sound, f'{here}: write {{ limit = 1e-12, because = "the reason" }}; a limit without a reason is not taken.'
+        )
         found[law] = Allowance(float(entry["limit"]), str(entry["because"]))
     return found
 

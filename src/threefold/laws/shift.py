@@ -25,7 +25,9 @@ def applies(subject: Subject) -> Absent | None:
     if subject.strict and subject.claims.relative is None:
         return does_not_apply("it takes no positions")
     if not ways(subject):
-        return cannot_run("nothing moves its positions: no at/positions/position_ids argument, and no mask to push tokens along")
+        return cannot_run(
+            "nothing moves its positions: no at/positions/position_ids argument, and no mask to push tokens along"
+        )
     if subject.claims.relative is None:
         return does_not_apply("nobody declared its positions relative (--relative)")
     return None
@@ -63,7 +65,9 @@ def _outputs(subject: Subject, case: Case) -> Iterator[Comparison]:
     x, at = subject.inputs(case), torch.arange(case.T)
     limit = turned(subject.precision, case.n or 0)
     y = subject.run(x, at=at)
-    yield Comparison("y", y, subject.run(x, at=at + case.n), limit, remark=f"every position moved by {case.n}, and outputs changed")
+    yield Comparison(
+        "y", y, subject.run(x, at=at + case.n), limit, remark=f"every position moved by {case.n}, and outputs changed"
+    )
     if case.T > 2:
         torn = subject.run(x, at=at + 7 * (at >= case.T // 2))
         yield _felt(Comparison("y", y, torn, equal(subject.precision, 1)))
@@ -74,7 +78,13 @@ def _pushed(subject: Subject, case: Case) -> Iterator[Comparison]:
     x, valid = subject.inputs(case), places(case, "left")
     y = subject.run(x, torch.ones(case.B, case.T, dtype=torch.bool))
     pushed = subject.run(fill(subject, case, x, valid, "noise", 11), valid)[:, case.n :]
-    yield Comparison("y", y, pushed, turned(subject.precision, case.n or 0), remark=f"tokens pushed along by {case.n} hidden ones, and outputs changed")
+    yield Comparison(
+        "y",
+        y,
+        pushed,
+        turned(subject.precision, case.n or 0),
+        remark=f"tokens pushed along by {case.n} hidden ones, and outputs changed",
+    )
 
 
 def _scores(subject: Subject, case: Case, name: str) -> Iterator[Comparison]:

@@ -80,7 +80,7 @@ def _lower(case: Case, name: str) -> Iterable[int | float]:
 
 def _ascending(top: int) -> Iterable[int]:
     T, step = 1, 1
-    while T < top:
+    while top > T:
         yield T
         step = max(1, T // 2)
         T += step

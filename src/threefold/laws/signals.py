@@ -1,3 +1,9 @@
 """stand-in"""
-def has_signals(subject): return False
-def compare_signals(subject, case): return []
+
+
+def has_signals(subject):
+    return False
+
+
+def compare_signals(subject, case):
+    return []

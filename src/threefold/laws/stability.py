@@ -22,7 +22,9 @@ def applies(subject: Subject) -> Absent | None:
     if not subject.mixes:
         return does_not_apply("a feature map is judged in float64")
     if subject.spec is not None and signed(subject):
-        return does_not_apply("a signed feature map with a normaliser may divide by nearly nothing: it has no bound to keep")
+        return does_not_apply(
+            "a signed feature map with a normaliser may divide by nearly nothing: it has no bound to keep"
+        )
     return None
 
 
@@ -30,7 +32,11 @@ def signed(subject: Subject) -> bool:
     """Normalised by sums that may vanish."""
     from threefold.specs.features import Sign
 
-    return subject.features is not None and subject.features.sign is Sign.SIGNED and getattr(subject.spec, "normalised", False)
+    return (
+        subject.features is not None
+        and subject.features.sign is Sign.SIGNED
+        and getattr(subject.spec, "normalised", False)
+    )
 
 
 def witness(subject: Subject) -> str | Absent:

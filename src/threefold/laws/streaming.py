@@ -13,7 +13,7 @@ from threefold.laws.case import Case, lengths
 from threefold.laws.compare import Comparison, fact
 from threefold.laws.influence import past_matters
 from threefold.laws.law import Absent, Law, cannot_run, does_not_apply
-from threefold.laws.subject import WIDE, Subject
+from threefold.laws.subject import Subject
 from threefold.laws.tolerance import BITS, equal
 
 GROWING = (8, 64, 200)  # lengths after which the state is weighed
@@ -71,7 +71,11 @@ def _split(subject: Subject, case: Case, form: str | None) -> Iterator[Compariso
     whole = subject.run(x, form=form) if subject.strict else subject.run(x)
     _, end = _feed(subject, x, _start(subject, case.B), form)
     ends = subject.leaves(end)
-    cuts = range(1, case.T) if case.T <= 5 else sorted({1, 2, case.T // 2, case.T - 1} | set(subject.blocks) & set(range(case.T)))
+    cuts = (
+        range(1, case.T)
+        if case.T <= 5
+        else sorted({1, 2, case.T // 2, case.T - 1} | set(subject.blocks) & set(range(case.T)))
+    )
     for at in [case.at] if case.at is not None else cuts:
         if not 0 < at < case.T:
             continue
@@ -95,7 +99,13 @@ def _interleaved(subject: Subject, case: Case) -> Iterator[Comparison]:
             y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
             ys[i].append(y)
     for whole, parts in zip(wholes, ys, strict=True):
-        yield Comparison("y", whole, torch.cat(parts, 1), equal(subject.precision, case.T), remark="two streams fed in turn disturbed each other")
+        yield Comparison(
+            "y",
+            whole,
+            torch.cat(parts, 1),
+            equal(subject.precision, case.T),
+            remark="two streams fed in turn disturbed each other",
+        )
 
 
 def _kept(subject: Subject, case: Case) -> Iterator[Comparison]:

@@ -52,7 +52,9 @@ class Subject(ABC):
         """A newly built module; the same for the same random stream."""
 
     @abstractmethod
-    def call(self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None) -> Tensor:
+    def call(
+        self, module: nn.Module, x: Tensor, *, valid: Tensor | None, at: Tensor | None, form: str | None
+    ) -> Tensor:
         """The whole sequence at once."""
 
     @property
@@ -64,7 +66,9 @@ class Subject(ABC):
         """The state before the first token."""
         raise TypeError(f"{self.name} has no state")
 
-    def feed(self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None) -> tuple[Tensor, Any]:
+    def feed(
+        self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None
+    ) -> tuple[Tensor, Any]:
         """Continue from a state."""
         raise TypeError(f"{self.name} has no state")
 
@@ -78,7 +82,11 @@ class Subject(ABC):
             module = self.fresh().eval()
             with torch.no_grad():
                 for parameter in module.parameters():
-                    if parameter.is_floating_point() and parameter.numel() and bool((parameter == parameter.flatten()[0]).all()):
+                    if (
+                        parameter.is_floating_point()
+                        and parameter.numel()
+                        and bool((parameter == parameter.flatten()[0]).all())
+                    ):
                         parameter.add_(0.2 * torch.randn_like(parameter))
         return module.to(dtype)
 
@@ -122,7 +130,9 @@ class Subject(ABC):
             for buffer, old in zip(module.buffers(), kept, strict=False):
                 buffer.data.copy_(old)
 
-    def inputs(self, case: Case, salt: int = 0, *, T: int | None = None, B: int | None = None, loud: float = 1.0) -> Tensor:
+    def inputs(
+        self, case: Case, salt: int = 0, *, T: int | None = None, B: int | None = None, loud: float = 1.0
+    ) -> Tensor:
         """Draws of the case; another salt is another draw, `loud` times as large."""
         shape = (B or case.B, case.T if T is None else T)
         source = torch.Generator().manual_seed(1_000_003 * case.seed + salt)

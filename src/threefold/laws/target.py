@@ -60,7 +60,9 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InputError(f"{name} cannot be imported: {error}. Write path/to/file.py:Layer or pkg.mod:Layer.") from error
+        raise InputError(
+            f"{name} cannot be imported: {error}. Write path/to/file.py:Layer or pkg.mod:Layer."
+        ) from error
 
 
 def subject_of(
@@ -82,10 +84,14 @@ def subject_of(
         return MixerSubject(made, width or 12, name=name)
     if isinstance(made, Mixer):
         return MixerSubject(made.spec, made.width, make=make, name=name)
-    if isinstance(made, FeatureMap) or (callable(getattr(made, "phi", None)) and not callable(getattr(made, "forward", None))):
+    if isinstance(made, FeatureMap) or (
+        callable(getattr(made, "phi", None)) and not callable(getattr(made, "forward", None))
+    ):
         return FeatureSubject(made, name=name)
     if not isinstance(made, nn.Module):
-        raise InputError(f"{name} is a {type(made).__name__}: give a module, a class of one, a factory of one, or a function of a sequence.")
+        raise InputError(
+            f"{name} is a {type(made).__name__}: give a module, a class of one, a factory of one, or a function of a sequence."
+        )
     return ModuleSubject(make, name, claims, width, vocabulary)
 
 
@@ -98,7 +104,9 @@ def _maker(thing: Any, name: str, options: dict[str, Any]) -> Callable[[], Any]:
         return lambda: copy.deepcopy(thing)
     if isinstance(thing, (MixerSpec, FeatureMap)) or not callable(thing) or callable(getattr(thing, "phi", None)):
         return lambda: thing
-    required = [p for p in inspect.signature(thing).parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    required = [
+        p for p in inspect.signature(thing).parameters.values() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
     if len(required) == 1 and required[0].name not in options:
         return lambda: Bare(thing)
     _fits(thing, name, options)
@@ -112,7 +120,9 @@ def _fits(thing: Any, name: str, options: dict[str, Any]) -> None:
     if stray := [word for word in options if word not in parameters and not loose]:
         raise InputError(f"{name} takes no {stray[0]!r}{nearest(stray[0], parameters)}")
     plain = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_ONLY)
-    missing = [p.name for p in parameters.values() if p.default is p.empty and p.kind in plain and p.name not in options]
+    missing = [
+        p.name for p in parameters.values() if p.default is p.empty and p.kind in plain and p.name not in options
+    ]
     if missing:
         example = ", ".join(f'"{word}": 16' for word in missing)
         raise InputError(f"{name} needs {', '.join(missing)}: add --with '{{{example}}}'.")

@@ -46,7 +46,9 @@ def read(module: nn.Module) -> Wiring:
     parameters = list(inspect.signature(module.forward).parameters.values())
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not named:
-        raise InputError(f"{type(module).__name__}.forward takes no input by name: give a module whose forward takes the sequence first.")
+        raise InputError(
+            f"{type(module).__name__}.forward takes no input by name: give a module whose forward takes the sequence first."
+        )
     required = [p.name for p in parameters if p.default is p.empty and p.name in named]
     xs = tuple(name for name in required if name in ("query", "key", "value", "q", "k", "v")) or (named[0],)
     if stray := [name for name in required if name not in xs]:
@@ -75,7 +77,12 @@ def read(module: nn.Module) -> Wiring:
 
 def width_of(module: nn.Module) -> list[int]:
     """Widths worth trying, most telling first."""
-    found = [getattr(part, name) for part in module.modules() for name in WIDTHS if isinstance(getattr(part, name, None), int)]
+    found = [
+        getattr(part, name)
+        for part in module.modules()
+        for name in WIDTHS
+        if isinstance(getattr(part, name, None), int)
+    ]
     norms = [part.normalized_shape[-1] for part in module.modules() if isinstance(part, nn.LayerNorm)]
     sizes = [parameter.shape[-1] for parameter in module.parameters() if parameter.ndim]
     return list(dict.fromkeys([*found, *norms, *sizes, 8]))
@@ -156,6 +163,10 @@ class Narrowest(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in _tensors(out):
-            if tensor.is_floating_point() and torch.finfo(tensor.dtype).eps > torch.finfo(self.dtype).eps and tensor.ndim:
+            if (
+                tensor.is_floating_point()
+                and torch.finfo(tensor.dtype).eps > torch.finfo(self.dtype).eps
+                and tensor.ndim
+            ):
                 self.dtype = tensor.dtype
         return out

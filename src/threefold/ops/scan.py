@@ -60,7 +60,9 @@ def cleared(x: Float[Tensor, "b t *d"], valid: Bool[Tensor, "b t"] | None) -> Fl
     """x with invalid tokens set to 0. A selection, not a product: NaN times 0 is NaN."""
     if valid is None:
         return x
-    return torch.where(valid.reshape(valid.shape + (1,) * (x.ndim - 2)), x, torch.zeros((), dtype=x.dtype, device=x.device))
+    return torch.where(
+        valid.reshape(valid.shape + (1,) * (x.ndim - 2)), x, torch.zeros((), dtype=x.dtype, device=x.device)
+    )
 
 
 def accumulator(dtype: torch.dtype) -> torch.dtype:

@@ -65,7 +65,9 @@ class Spec:
         kinds = {kind.__name__: kind for kind in (cls, *descendants(cls))}
         name = data.get("spec", "")
         if name not in kinds:
-            raise InputError(f"{name!r} is not a {cls.__name__}{nearest(name, kinds)} Known: {', '.join(sorted(kinds))}.")
+            raise InputError(
+                f"{name!r} is not a {cls.__name__}{nearest(name, kinds)} Known: {', '.join(sorted(kinds))}."
+            )
         kind = kinds[name]
         hints = get_type_hints(kind)
         known = {f.name for f in fields(kind)}  # type: ignore[arg-type]

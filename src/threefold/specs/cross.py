@@ -38,9 +38,7 @@ class CrossAttention(Spec):
 
         return build_cross(self, width, memory_width or width)
 
-    def plan(
-        self, width: int, memory_width: int | None = None, conventions: Conventions | None = None
-    ) -> Plan:
+    def plan(self, width: int, memory_width: int | None = None, conventions: Conventions | None = None) -> Plan:
         """Exact cost of a memory (B, S, memory_width) remembered, and of (B, T, width) reading it."""
         from threefold.plan.tree import cross
 
