@@ -24,6 +24,7 @@ ORDER = (
     ("explore",),
     ("demo",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))
@@ -78,7 +79,7 @@ def test_a_downward_import_is_seen() -> None:
 
 def test_every_folder_has_a_place() -> None:
     parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
-    assert parts <= set(RANK) | {"__init__", "__main__"}
+    assert parts <= set(RANK) | {"__init__"}
 
 
 def test_specs_and_cost_need_no_torch() -> None:

@@ -4,61 +4,52 @@ from __future__ import annotations
 
 from typing import Any
 
-from threefold.report.figures import Figure, Lines, Section, Series, Table
+from threefold.report.figures import Lines, Row, Section, Series, Table
+
+Rows = list[dict[str, Any]]
 
 
 def section(measured: dict[str, Any]) -> Section:
     """Rows of {mixer, T, milliseconds, flops, saved, planned_saved} as curves, and the table with both."""
-    rows = measured["rows"]
-    names = list(dict.fromkeys(row["mixer"] for row in rows))
+    rows: Rows = measured["rows"]
+    lead = (
+        f"Measured on {measured['machine']}, {measured['threads']} threads, width {measured['width']}, "
+        f"batch {measured['batch']}. Other work on the machine shows in the times."
+    )
+    time = _grown(
+        "Time, measured",
+        "Forward and backward of one layer, the least of several repeats.",
+        "milliseconds",
+        _curves(rows, "milliseconds"),
+    )
+    kept = _grown(
+        "Bytes kept for the backward pass",
+        "Counted as autograd keeps them; the plan gives the same number before anything is built.",
+        "bytes",
+        _curves(rows, "saved"),
+    )
+    return Section("speed", "Time and memory", lead, (time, kept, _both(rows)))
 
-    def curve(key: str) -> tuple[Series, ...]:
-        own = {name: [row for row in rows if row["mixer"] == name] for name in names}
-        return tuple(
-            Series(name, tuple(float(row["T"]) for row in each), tuple(float(row[key]) for row in each))
-            for name, each in own.items()
+
+def _curves(rows: Rows, key: str) -> tuple[Series, ...]:
+    names = dict.fromkeys(row["mixer"] for row in rows)
+    own = {name: [row for row in rows if row["mixer"] == name] for name in names}
+    return tuple(
+        Series(name, tuple(float(row["T"]) for row in each), tuple(float(row[key]) for row in each))
+        for name, each in own.items()
+    )
+
+
+def _grown(title: str, says: str, y: str, series: tuple[Series, ...]) -> Lines:
+    return Lines(title=title, says=says, x="T (tokens)", y=y, series=series, log_x=True, log_y=True)
+
+
+def _both(rows: Rows) -> Table:
+    header = ("mixer", "T", "planned FLOPs", "milliseconds", "GFLOP/s", "planned bytes kept", "counted bytes kept")
+    numbers: list[Row] = []
+    for row in rows:
+        rate = row["flops"] / row["milliseconds"] / 1e6
+        numbers.append(
+            (row["mixer"], row["T"], row["flops"], row["milliseconds"], rate, row["planned_saved"], row["saved"])
         )
-
-    x = "T (tokens)"
-    parts: tuple[Figure | Table, ...] = (
-        Lines(
-            title="Time, measured",
-            says="Forward and backward of one layer, the least of several repeats.",
-            x=x,
-            y="milliseconds",
-            series=curve("milliseconds"),
-            log_x=True,
-            log_y=True,
-        ),
-        Lines(
-            title="Bytes saved for the backward pass, counted",
-            says="What autograd keeps; the plan gives the same number before anything is built.",
-            x=x,
-            y="bytes",
-            series=curve("saved"),
-            log_x=True,
-            log_y=True,
-        ),
-        Table(
-            "Planned beside measured",
-            ("mixer", "T", "planned FLOPs", "milliseconds", "GFLOP/s", "planned bytes saved", "counted bytes saved"),
-            tuple(
-                (
-                    row["mixer"],
-                    row["T"],
-                    row["flops"],
-                    row["milliseconds"],
-                    row["flops"] / row["milliseconds"] / 1e6,
-                    row["planned_saved"],
-                    row["saved"],
-                )
-                for row in rows
-            ),
-        ),
-    )
-    machine = (
-        f"{measured['machine']}, {measured['threads']} threads, width {measured['width']}, batch {measured['batch']}"
-    )
-    return Section(
-        "speed", "Time and memory", f"Measured on {machine}. Other work on the machine shows in the times.", parts
-    )
+    return Table("Planned beside measured", header, tuple(numbers))
