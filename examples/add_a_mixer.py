@@ -1,4 +1,4 @@
-"""A whole mixer in one file: a leaky average, with its declaration, its cost, its two forms, and the laws that judge it.
+"""A whole mixer in one file: a leaky average, with its declaration, cost, two forms, and the laws that judge it.
 
 y_t = a * y_{t-1} + (1 - a) * x_t for each channel, a = sigmoid(w), y_0 = 0.
 

@@ -14,7 +14,7 @@ EQUAL = at_most(1e-12)
 
 
 def exercise(steps: int = 6, rows: int = 3) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """The signals of a random case by name, (B, T, N), and the true gradients by autograd. Nothing is zero at the start."""
+    """The signals of a random case by name, (B, T, N), and the true gradients by autograd. Nothing starts at zero."""
     torch.manual_seed(0)
     x, h0 = torch.randn(rows, steps, 3).double(), torch.randn(rows, 4).double()
     sizes = ((12, 3), (12, 4), (12,))

@@ -46,7 +46,7 @@ def depth(y: Tensor) -> int:
 
 
 class _Arithmetic(TorchDispatchMode):
-    """Adds up how many numbers additions, subtractions and multiplications produce."""
+    """Adds up real additions, subtractions and multiplications. A complex product is four products and two sums."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,8 +55,10 @@ class _Arithmetic(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         name = func._schema.name.removeprefix("aten::").rstrip("_")
-        if name in ("add", "sub", "mul") and isinstance(out, Tensor) and out.is_floating_point():
-            self.made["mul" if name == "mul" else "add"] += out.numel()
+        if name in ("add", "sub", "mul") and isinstance(out, Tensor):
+            kind, complexes = "mul" if name == "mul" else "add", out.numel() * out.is_complex()
+            self.made[kind] += out.numel() * out.is_floating_point() + (4 if kind == "mul" else 2) * complexes
+            self.made["add"] += 2 * complexes * (kind == "mul")
         return out
 
 

@@ -31,7 +31,6 @@ class Mixer(nn.Module, ABC):
     ) -> Float[Tensor, "b t d"]:
         """Mix a whole sequence in one form; `form` None is the spec's first form."""
 
-    @final
     def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
         return self.whole(x, valid)
 

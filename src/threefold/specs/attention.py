@@ -67,7 +67,7 @@ class Attention(MixerSpec, ABC):
 
 @dataclass(frozen=True)
 class Softmax(Attention):
-    """y_i = sum_j softmax_j(q_i.k_j / sqrt(K) + bias_ij) v_j. `kv_heads` G < H shares keys and values among H/G heads."""
+    """y_i = sum_j softmax_j(q_i.k_j / sqrt(K) + bias_ij) v_j. With `kv_heads` G < H, H/G heads share keys."""
 
     kv_heads: int | None = None
     qk_norm: bool = False
@@ -105,8 +105,9 @@ class Softmax(Attention):
 class Linear(Attention):
     """y_i = sum_j phi(q_i).phi(k_j) v_j [/ sum_j phi(q_i).phi(k_j)], by a state sum_j phi(k_j) v_j^T.
 
-    Rotary with a map whose kernel is a function of q.k (Taylor, Identity) turns q and k before the map: exactly relative,
-    and still positive. With any other map it follows the published rule: phi(q), phi(k) are turned in the numerator only.
+    Rotary with a map whose kernel is a function of q.k (Taylor, Identity) turns q and k before the map: exactly
+    relative, and still positive. With any other map it follows the published rule: phi(q), phi(k) are turned in the
+    numerator only.
     """
 
     features: FeatureMap = Elu1()

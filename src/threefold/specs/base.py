@@ -70,7 +70,7 @@ class Spec:
             )
         kind = kinds[name]
         hints = get_type_hints(kind)
-        known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+        known = {f.name for f in fields(kind)}
         if stray := set(data) - known - {"spec"}:
             word = sorted(stray)[0]
             raise InputError(f"{name} has no field {word!r}{nearest(word, known)}")
@@ -84,7 +84,8 @@ class Spec:
 
 def descendants(kind: type) -> list[type]:
     """Every class derived from `kind` so far, nearest first."""
-    return [each for sub in kind.__subclasses__() for each in (sub, *descendants(sub))]
+    below: list[type] = kind.__subclasses__()
+    return [each for sub in below for each in (sub, *descendants(sub))]
 
 
 def _encode(value: Any) -> Any:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CrossAttention(Spec):
-    """Each token of x reads a remembered memory. Over softmax the memory is K and V; over linear, a state of fixed size."""
+    """Each token of x reads a remembered memory: over softmax K and V, over linear a state of fixed size."""
 
     over: Attention = Softmax(causal=False)
 
     def __post_init__(self) -> None:
         require(
             not self.over.causal,
-            "CrossAttention reads a whole memory, which has no order relative to x: give an attention with causal=False.",
+            "CrossAttention reads a whole memory, with no order relative to x: give an attention with causal=False.",
         )
         require(
             self.over.position is None,
