@@ -39,8 +39,8 @@ def weights(key_dim: int, degree: int) -> list[float]:
 def taylor(x: Float[Tensor, "*s k"], degree: int) -> Float[Tensor, "*s f"]:
     """x^a / sqrt(a!) for |a| <= degree, by degree, then i <= j <= ..., so phi(q).phi(k) = sum_n (q.k)^n / n!.
 
-    Hierarchical: the monomials of degree n that start with x_i are x_i times a suffix of those of degree n - 1. They are
-    formed with the rows innermost, where memory is contiguous, and handed back transposed.
+    Hierarchical: the monomials of degree n that start with x_i are x_i times a suffix of those of degree n - 1. They
+    are formed with the rows innermost, where memory is contiguous, and handed back transposed.
     """
     K = x.shape[-1]
     columns = x.transpose(-1, -2) if x.ndim > 1 else x[:, None]
