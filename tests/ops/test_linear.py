@@ -24,17 +24,18 @@ def inputs(T: int, K: int = 3, V: int = 4, H: int = 2, B: int = 2) -> tuple[Tens
     return torch.randn(B, T, H, K, dtype=F64), torch.randn(B, T, H, K, dtype=F64), torch.randn(B, T, H, V, dtype=F64)
 
 
-def run(form, q: Tensor, k: Tensor, v: Tensor, features: FeatureMap, normalised: bool = True, **rest):
+def run(form, q: Tensor, k: Tensor, v: Tensor, features: FeatureMap, *, normalised=True, rates=None, chunk=64):
+    rest = {"features": features, "rates": rates, "chunk": chunk}
     state = linear.empty(
         len(q), q.shape[2], features.dim(q.shape[-1]), v.shape[-1], normalised=normalised, like=q[0, 0]
     )
     if form is linear.step:
         ys = []
         for t in range(q.shape[1]):
-            y, state = form(*(x[:, t : t + 1] for x in (q, k, v)), state, features=features, **rest)
+            y, state = form(*(x[:, t : t + 1] for x in (q, k, v)), state, **rest)
             ys.append(y)
         return torch.cat(ys, 1), state
-    return form(q, k, v, state, features=features, **rest)
+    return form(q, k, v, state, **rest)
 
 
 def weights(q: Tensor, k: Tensor, features: FeatureMap) -> Tensor:

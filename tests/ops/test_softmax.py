@@ -27,14 +27,14 @@ def start(k: Tensor, v: Tensor) -> Cache:
     return cache.empty(k.new_zeros(len(k), k.shape[2], 0, k.shape[3]), v.new_zeros(len(v), v.shape[2], 0, v.shape[3]))
 
 
-def run(form, q: Tensor, k: Tensor, v: Tensor, state: Cache | None = None, valid: Tensor | None = None, **rest):
+def run(form, q: Tensor, k: Tensor, v: Tensor, state: Cache | None = None, valid: Tensor | None = None, chunk=64):
     state = start(k, v) if state is None else state
     if form is not softmax.step:
-        return form(q, k, v, state, valid=valid, **rest)
+        return form(q, k, v, state, valid=valid, chunk=chunk)
     ys = []
     for t in range(q.shape[1]):
         mask = None if valid is None else valid[:, t : t + 1]
-        y, state = form(*(x[:, t : t + 1] for x in (q, k, v)), state, valid=mask, **rest)
+        y, state = form(*(x[:, t : t + 1] for x in (q, k, v)), state, valid=mask, chunk=chunk)
         ys.append(y)
     return torch.cat(ys, 1), state
 

@@ -74,7 +74,9 @@ def supports(
 def unsupported(features: FeatureMap, dtype: torch.dtype) -> str:
     """Why these features or this dtype have no native form; empty when they have."""
     if type(features) not in ACTIVATIONS or getattr(features, "degree", 0) > 2:
-        return f"{features!r} has no native form (Taylor(1), Taylor(2), Elu1, Relu and Identity have)"
+        degree = f" of degree {features.degree}" if hasattr(features, "degree") else ""
+        name = type(features).__name__  # a dataclass's repr would break a compiled graph
+        return f"{name}{degree} has no native form (Taylor of degree 1 and 2, Elu1, Relu and Identity have)"
     return "" if dtype in SUFFIX else f"{dtype} has no native form (float32, bfloat16 and float64 have)"
 
 
