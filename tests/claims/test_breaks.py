@@ -192,15 +192,10 @@ def test_transformer_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_transformer_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
     from threefold.claims.counting import model
 
-    monkeypatch.setattr(model, "transformer", lambda **sizes: _narrow(**sizes))
+    whole = model.transformer
+    monkeypatch.setattr(model, "transformer", lambda depth: whole(head_dim=64, depth=depth))
     for id in ("003-2.1-*", "C6"):
         moved(id)
-
-
-def _narrow(**sizes: Any) -> Any:
-    from threefold.specs.nets import transformer
-
-    return transformer(head_dim=64, **sizes)
 
 
 def test_cnn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,18 +22,19 @@ from threefold.specs.recurrent import GRU, LSTM
 from threefold.train.record import Run
 
 
-def record(folder: Path, mixer: MixerSpec, seed: int, *, accuracy: float, seconds: float = 1.0, **other: Any) -> None:
+def record(folder: Path, mixer: MixerSpec, seed: int, *, accuracy: float, lr: float | None = None) -> None:
     """A finished run, as training leaves it."""
     recipe = SentimentRecipe()
-    recipe = replace(recipe, model=replace(recipe.model, mixer=mixer), train=replace(recipe.train, seed=seed, **other))
-    run = Run.create(folder / f"{type(mixer).__name__}-{seed}-{len(other)}", recipe)
+    train = replace(recipe.train, seed=seed, lr=lr or recipe.train.lr)
+    recipe = replace(recipe, model=replace(recipe.model, mixer=mixer), train=train)
+    run = Run.create(folder / f"{type(mixer).__name__}-{seed}-{int(lr is not None)}", recipe)
     classes = {"negative": {"recall": 0.9}, "positive": {"recall": 0.8}}
     rows = [
         {"kind": "train", "step": 1, "epoch": 0, "loss": 0.4},
         {"kind": "test", "step": 1, "accuracy": accuracy, "f1": accuracy, "loss": 0.5, "per_class": classes},
     ]
     (run.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run.finish({"seconds": seconds})
+    run.finish({"seconds": 1.0})
 
 
 def runs(folder: Path, gru: Callable[[int], float], seeds: int = 5) -> Path:
