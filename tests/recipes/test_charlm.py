@@ -15,11 +15,11 @@ from threefold.specs.recurrent import GRU
 TEXT = "سلام. the quick brown fox; " * 40
 
 
-def task_on(folder: Path, length: int = 16, **changes: object) -> CharlmTask:
+def task_on(folder: Path, length: int = 16, model: dict[str, object] | None = None) -> CharlmTask:
     path = folder / "a.txt"
     path.write_text(TEXT, encoding="utf-8")
     small = CharlmRecipe().smoke()
-    return replace(small, data=CharlmData(str(path), length=length), model=replace(small.model, **changes)).task()
+    return replace(small, data=CharlmData(str(path), length=length), model=replace(small.model, **(model or {}))).task()
 
 
 def test_parts_are_the_texts_beginning_middle_and_end(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_an_epoch_reads_every_character_once_with_an_epochs_shift(tmp_path: Path
 
 @pytest.mark.parametrize("size", [2, 16, 17, 50, 108])
 def test_every_character_is_scored_once_with_half_a_window_before_it(tmp_path: Path, size: int) -> None:
-    task = task_on(tmp_path, mixer=GRU())
+    task = task_on(tmp_path, model={"mixer": GRU()})
     torch.manual_seed(0)
     model = task.build().eval()
     text, total, half = task.parts["test"][:size], 0.0, 8
@@ -54,7 +54,7 @@ def test_every_character_is_scored_once_with_half_a_window_before_it(tmp_path: P
 
 
 def test_lengths_beyond_a_learned_table_are_not_measured(tmp_path: Path) -> None:
-    task = task_on(tmp_path, position=Learned(16))
+    task = task_on(tmp_path, model={"position": Learned(16)})
     torch.manual_seed(0)
     model = task.build().eval()
     with torch.no_grad():

@@ -20,8 +20,8 @@ def table(folder: Path, count: int = 60) -> Path:
     return path
 
 
-def task_on(path: Path, **changes: object) -> SentimentTask:
-    return replace(SMALL, data=replace(SentimentData(str(path)), **changes)).task()
+def task_on(path: Path, data: dict[str, object] | None = None) -> SentimentTask:
+    return replace(SMALL, data=replace(SentimentData(str(path)), **(data or {}))).task()
 
 
 def test_the_users_table_in_any_script(tmp_path: Path) -> None:
@@ -49,12 +49,12 @@ def test_what_evaluates_is_what_predicts(tmp_path: Path) -> None:
 def test_too_long_a_text_is_refused_or_cut_on_request(tmp_path: Path) -> None:
     path = table(tmp_path)
     path.write_text(path.read_text(encoding="utf-8") + f"{'word ' * 40},SAD\n", encoding="utf-8")
-    task = task_on(path, longest=20)
+    task = task_on(path, {"longest": 20})
     with pytest.raises(InputError, match=r"--data.cut keeps.*40 words, over the limit of 20"):
         for split in task.splits:
             task.order(0, 0, 4)
             task.evaluate(task.build(), split)
-    cut = task_on(path, longest=20, cut=True)
+    cut = task_on(path, {"longest": 20, "cut": True})
     assert max(len(bags) for split in cut.splits for bags in cut._encoded[split]) == 20
 
 

@@ -34,14 +34,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield path
 
 
-def recipe_on(folder: Path, **model: object) -> SpeechRecipe:
+def recipe_on(folder: Path, model: dict[str, object] | None = None) -> SpeechRecipe:
     small = SpeechRecipe().smoke()
     data = SpeechData(str(folder))
-    return replace(small, data=data, model=replace(small.model, **model))
+    return replace(small, data=data, model=replace(small.model, **(model or {})))
 
 
-def built(folder: Path, **model: object) -> tuple[SpeechTask, torch.nn.Module]:
-    task = recipe_on(folder, **model).task()
+def built(folder: Path, model: dict[str, object] | None = None) -> tuple[SpeechTask, torch.nn.Module]:
+    task = recipe_on(folder, model).task()
     torch.manual_seed(0)
     return task, task.build().eval()
 
@@ -76,7 +76,7 @@ def test_a_row_is_the_same_alone_and_in_a_batch(folder: Path) -> None:
 
 
 def test_weight_and_padding(folder: Path) -> None:
-    task, model = built(folder, ctc=0.0)
+    task, model = built(folder, {"ctc": 0.0})
     batch = task.batch([0, 1, 2], 0, 0)
     texts = [task.utterances["train"][i].text for i in range(3)]
     assert task.weight(batch) == sum(len(text) + 1 for text in texts)
@@ -117,7 +117,7 @@ def test_augmentation_is_a_function_of_its_seed() -> None:
 
 @pytest.mark.parametrize("piece", [160, 1000, 5000])
 def test_live_text_is_the_recordings(folder: Path, piece: int) -> None:
-    task, model = built(folder, encoder=LSTM(), streaming=True)
+    task, model = built(folder, {"encoder": LSTM(), "streaming": True})
     wave = torch.randn(20000, generator=torch.Generator().manual_seed(0)) * 0.1
     with torch.no_grad():
         letters = model.read(model.listen(model.front(wave[None])))[0].argmax(-1).tolist()
@@ -132,7 +132,7 @@ def test_what_cannot_stream_says_why(folder: Path) -> None:
     task, model = built(folder)
     with pytest.raises(InputError, match="reads the future"):
         task.listen(model)
-    task, model = built(folder, encoder=LSTM(), streaming=True, ctc=0.0)
+    task, model = built(folder, {"encoder": LSTM(), "streaming": True, "ctc": 0.0})
     with pytest.raises(InputError, match=r"train with --model\.ctc"):
         task.listen(model)
 
@@ -146,13 +146,13 @@ def test_text_that_cannot_be_aligned_is_named(folder: Path, tmp_path: Path) -> N
     (tmp_path / "metadata.csv").write_text("".join(rows))
     with pytest.raises(InputError, match=r"characters in 0.20 s are too many to align"):
         recipe_on(tmp_path).task().build()
-    assert recipe_on(tmp_path, ctc=0.0).task().build() is not None
+    assert recipe_on(tmp_path, {"ctc": 0.0}).task().build() is not None
 
 
 @torch.no_grad()
 def test_decoders_and_beams(folder: Path) -> None:
     for changes in ({"decoder": LSTM()}, {"beams": 3}, {"ctc": 0.0}):
-        task, model = built(folder, **changes)
+        task, model = built(folder, changes)
         assert task.evaluate(model, "valid")["loss"] > 0
     assert SpeechModel(decoder=LSTM()).spec(30).decoder_position is None
 

@@ -58,8 +58,8 @@ def same(run: Run, whole: Run) -> None:
     best = [r.shelf.load(r.shelf.names("best")[0]) for r in (run, whole)]
     assert best[0].name == best[1].name
     assert equal(best[0].tensors, best[1].tensors)
-    assert {k: v for k, v in (run.done or {}).items() if k not in ("seconds", "idle")} == {
-        k: v for k, v in (whole.done or {}).items() if k not in ("seconds", "idle")
+    assert {k: v for k, v in (run.done or {}).items() if k not in ("seconds", "processor_seconds", "idle")} == {
+        k: v for k, v in (whole.done or {}).items() if k not in ("seconds", "processor_seconds", "idle")
     }
 
 

@@ -54,6 +54,7 @@ class Session:
     best: Best = field(default_factory=Best)
     spent: float = 0.0  # seconds of training, over all sessions of the run
     idle: float = 0.0  # of these, waiting for data
+    worked: float = 0.0  # seconds of this process's processors, which a busy machine does not stretch
 
 
 def fit(
@@ -97,7 +98,7 @@ def fit(
 
 def _descend(session: Session, feed: Feed, done: int, journal: Journal, stop: Callable[[], bool]) -> tuple[int, str]:
     """Step after step, until there is a reason to end."""
-    began = time.perf_counter() - session.spent
+    began, woke = time.perf_counter() - session.spent, time.process_time() - session.worked
     while not (reason := _reason(session, done)):
         shares = feed.next()
         terms = sum(share.counts * session.task.weight(share.batch) for share in shares)
@@ -107,6 +108,7 @@ def _descend(session: Session, feed: Feed, done: int, journal: Journal, stop: Ca
         row = _step(session, shares, done, weight)
         done += 1
         session.spent, session.idle = time.perf_counter() - began, session.idle + feed.waited
+        session.worked = time.process_time() - woke
         journal.write(row | {"seconds": round(session.spent, 4), "waited": round(feed.waited, 6)})
         _after(session, done, journal)
     return done, reason
@@ -138,6 +140,7 @@ def _continue(session: Session, saved: Saved) -> int:
     load_model(session.spread.model, saved.tensors)
     load_optimiser(session.optimiser, session.spread.parameters(), saved.tensors)
     session.best, session.spent, session.idle = Best(**state["best"]), state["spent"], state["idle"]
+    session.worked = state["worked"]
     return saved.step
 
 
@@ -240,6 +243,7 @@ def _save(session: Session, done: int, journal: Journal) -> None:
             "best": vars(session.best),
             "spent": session.spent,
             "idle": session.idle,
+            "worked": session.worked,
         }
         session.run.shelf.save("last", done, tensors, state)
 
@@ -265,6 +269,7 @@ def _conclude(session: Session, done: int, reason: str, journal: Journal) -> Row
         load_model(session.spread.model, run.shelf.load(chosen).tensors)
     outcome: Row = {"step": done, "reason": reason, "best": vars(best), "seconds": round(session.spent, 3)}
     outcome["idle"] = round(session.idle / session.spent, 5) if session.spent else 0.0
+    outcome["processor_seconds"] = round(session.worked, 3)
     outcome["parameters"] = sum(p.numel() for p in session.spread.model.parameters())
     if "test" in session.task.splits:
         found = _measure(session, "test")
