@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "threefold"
 ORDER = (
-    ("errors", "shapes", "cost"),
+    ("errors", "shapes", "poly", "cost"),
     ("specs",),
     ("ops",),
     ("kernels",),
@@ -83,7 +83,7 @@ def test_every_folder_has_a_place() -> None:
 
 
 def test_specs_and_cost_need_no_torch() -> None:
-    for path in [*(ROOT / "specs").glob("*.py"), ROOT / "cost.py", ROOT / "errors.py"]:
+    for path in [*(ROOT / "specs").glob("*.py"), ROOT / "poly.py", ROOT / "cost.py", ROOT / "errors.py"]:
         tree = ast.parse(path.read_text())
         checked = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
         skipped = {line for n in checked for line in range(n.lineno, (n.end_lineno or 0) + 1)} | doors(tree)

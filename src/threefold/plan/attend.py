@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threefold.cost import Poly, as_poly, chunks
+from threefold.cost import Poly, as_poly, beyond, chunks
 from threefold.plan.conventions import Causal, Scores
 from threefold.plan.features import INTEGER, head_norm, score_term, term_by_chunks, transposed, turned
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal, several
 from threefold.specs.attention import Attention, Softmax
 from threefold.specs.base import Form
 from threefold.specs.positions import Rotary, ScorePositionSpec
@@ -117,7 +118,9 @@ def whole(
     y = (_fused if fused else _stored)(s, q, k, v, causal, term)
     for mask in [] if seen is None else [s.given(q.shape[0], width=1), *([valid] if valid else [])]:
         y = s.chosen(mask, y)
-    return y if even else s.new(*y.shape[:-1], values, width=y.width)  # else the heads must be copied together
+    if even:
+        return y
+    return s.copy(y, *y.shape[:-1], values, apart=several(y.shape[1]))  # the heads must be copied together
 
 
 def _filled(s: Sheet, x: Signal, size: int) -> Signal:
@@ -147,7 +150,8 @@ def _stored(s: Sheet, q: Signal, k: Signal, v: Signal, causal: bool, term: Signa
     """Keeps scaled copies of q and k, the weights of every pair, and v; each in rows of its own."""
     batch, length, heads, size = q.shape
     sources = k.shape[1]
-    q, k, v = (s.new(*x.shape, grad=x.grad, width=x.width) for x in (q, k, v))
+    q, k = (s.new(*x.shape, grad=x.grad, width=x.width) for x in (q, k))
+    v = s.copy(v, *v.shape, apart=several(batch) * several(sources))
     per = pairs(s, length, sources, causal) * batch * heads * 2
     with s.part("scores"):
         s.product(q, k, per * size, batch, heads, length, sources)
@@ -184,10 +188,12 @@ def online(
     with s.part("scores, chunk by chunk"), s.forgotten():
         flops = met * batch * heads * 2
         if isinstance(spec.position, ScorePositionSpec):
-            term_by_chunks(s, spec.position, q, spec.heads, visits, causal=causal)
-        scores = s.product(q, k, flops * size, batch, heads, chunk, chunk)
+            rows = _least(length, chunk)
+            term_by_chunks(s, spec.position, q, spec.heads, visits, rows, causal=causal)
+        shape = (batch, heads, _least(length, chunk), _least(sources, chunk))
+        scores = s.product(q, k, flops * size, *shape)
         y = s.product(scores, v, flops * v.shape[-1], batch, length, heads, v.shape[-1])
-        s.says((batch, heads, chunk, chunk), "stored one chunk at a time")
+        s.says(shape, "stored one chunk at a time")
     return s.new(*y.shape, width=q.width)
 
 
@@ -195,6 +201,11 @@ def _chunks(length: Poly, size: int) -> Poly:
     """How many chunks a length has."""
     (axis,) = length.axes
     return chunks(axis, size)
+
+
+def _least(length: Poly, size: int) -> Poly:
+    """The length, and at most the size."""
+    return length + (size - length) * beyond(length.axes[0], size)
 
 
 def _steps(s: Sheet, spec: Softmax, x: Signal, name: str) -> Signal:

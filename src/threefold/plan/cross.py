@@ -6,7 +6,8 @@ from threefold.cost import as_poly
 from threefold.plan.attend import joined, whole
 from threefold.plan.features import head_norm
 from threefold.plan.linear import Read, recalled, remembered, state_bytes
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal
 from threefold.specs.attention import Attention, Linear, Softmax
 from threefold.specs.cross import CrossAttention
 
@@ -55,4 +56,5 @@ def ask(
     assert isinstance(over, Softmax)
     if over.qk_norm:
         q = head_norm(s, q, name=f"{name}.q norm")
-    return joined(s, over, whole(s, over, q, *kept, False, seen=valid), width, name)
+    k, v = kept
+    return joined(s, over, whole(s, over, q, k, v, False, seen=valid), width, name)

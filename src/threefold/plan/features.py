@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import comb
 
 from threefold.cost import Poly
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal, several
 from threefold.specs.features import Elu1, FeatureMap, Relu, Taylor
 from threefold.specs.positions import Relative, ScorePositionSpec, Shaw
 
@@ -29,7 +30,7 @@ def _monomials(s: Sheet, x: Signal, degree: int) -> Signal:
     """Each degree's monomials are products with those of the degree below, and are weighted by a table."""
     size, lead = int(x.shape[-1]), x.shape[:-1]
     if lead[-1] != 1:  # transposed, so that rows are contiguous; one row already is
-        x = s.like(x)
+        x = s.copy(x, *x.shape, apart=several(lead[-1]))
     below = x
     for n in range(2, degree + 1):
         made = s.new(*lead, comb(size + n - 1, n), grad=x.grad, width=x.width)
@@ -102,12 +103,15 @@ def _shaw(
     return s.new(q.shape[0], heads, queries, keys, grad=True, width=q.width)
 
 
-def term_by_chunks(s: Sheet, position: ScorePositionSpec, q: Signal, heads: int, visits: Poly, *, causal: bool) -> None:
-    """The weights of a term, and what it costs when each chunk of queries meets chunk after chunk of keys: every query
-    is in `visits` / T of these meetings."""
+def term_by_chunks(
+    s: Sheet, position: ScorePositionSpec, q: Signal, heads: int, visits: Poly, rows: Poly, *, causal: bool
+) -> None:
+    """The weights of a term, and what it costs when each chunk of queries (`rows`) meets chunk after chunk of keys:
+    every query is in `visits` / T of these meetings."""
     if isinstance(position, Relative):
         s.weight("relative table", position.buckets, heads)
     if isinstance(position, Shaw):
         s.weight("shaw table", position.rows(causal), int(q.shape[-1]))
         flops = q.shape[0] * heads * visits * q.shape[-1] * position.rows(causal) * 2
+        s.new(q.shape[0], rows, heads, position.rows(causal), width=q.width)
         s.add(forward=flops, backward=2 * flops)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from threefold.cost import Poly, as_poly, chunks, ragged
+from threefold.cost import Poly, as_poly, beyond, chunks, ragged
 from threefold.plan.attend import joined, project
 from threefold.plan.features import INTEGER, phi, scores, transposed, turned
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal
 from threefold.specs.attention import Linear
 from threefold.specs.base import Form
 from threefold.specs.features import FeatureMap, Identity, Sign
@@ -77,7 +78,7 @@ def _read(
             return _everywhere(s, read, q, k, v, valid)
         sums = remembered(s, read, k, v, valid)
         return recalled(s, read, q, sums, v.shape[-1], valid)
-    return (_parallel if form is Form.PARALLEL else _chunked)(s, read, q, k, v, valid)
+    return (_parallel if form is Form.PARALLEL else _by_chunks)(s, read, q, k, v, valid)
 
 
 def _heads_first(s: Sheet, x: Signal, valid: Signal | None, *more: Poly, length: Poly | None = None) -> Signal:
@@ -180,6 +181,7 @@ def _parallel(s: Sheet, read: Read, q: Signal, k: Signal, v: Signal, valid: Sign
         keys = phi(s, k, read.features)
         flops = keys.numbers * w.shape[-1] * 2
         s.add(forward=flops)
+        s.new(batch, heads, keys.shape[-1], w.shape[-1], width=q.width)
         s.keep(*([faded] if keys.grad else []), *([keys] if faded.grad else []))
         s.says((batch, heads, keys.shape[-1], w.shape[-1]), "no gradient flows from it")
     return _swapped(_divided(s, read, s.like(y), v.shape[-1], valid))
@@ -189,8 +191,18 @@ def _features(read: Read, q: Signal) -> int:
     return read.features.dim(int(q.shape[-1]))
 
 
+def _by_chunks(s: Sheet, read: Read, q: Signal, k: Signal, v: Signal, valid: Signal | None) -> Signal:
+    """One chunk is all pairs at once; with a second one the state carries what the first has gathered."""
+    (axis,) = q.shape[1].axes
+    several = beyond(axis, read.chunk)
+    with s.only(1 - several):
+        one = _parallel(s, read, q, k, v, valid)
+    with s.only(several):
+        return replace(_chunked(s, read, q, k, v, valid), of=one, apart=several)
+
+
 def _chunked(s: Sheet, read: Read, q: Signal, k: Signal, v: Signal, valid: Signal | None) -> Signal:
-    """Pairs inside each chunk, the rest through the state at its start. The last chunk is filled up. T > chunk."""
+    """Pairs inside each chunk, the rest through the state at its start. The last chunk is filled up."""
     batch, length, heads, _ = q.shape
     (axis,), chunk = length.axes, read.chunk
     count = chunks(axis, chunk)

@@ -6,7 +6,8 @@ from threefold.errors import InputError
 from threefold.plan.attend import softmax
 from threefold.plan.linear import linear
 from threefold.plan.recur import recurrent
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal
 from threefold.specs.attention import Linear, Softmax
 from threefold.specs.base import Form, MixerSpec
 from threefold.specs.cross import Bidirectional

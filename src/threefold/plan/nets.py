@@ -9,7 +9,8 @@ from threefold.plan.conventions import Recompute
 from threefold.plan.cross import ask, remember
 from threefold.plan.features import INTEGER
 from threefold.plan.mixers import run
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal
 from threefold.specs.base import Form
 from threefold.specs.nets import Bend, ClassifierSpec, LMSpec, Norm, Pool, Seq2SeqSpec, StackSpec
 from threefold.specs.positions import InputPositionSpec, Learned
@@ -108,9 +109,7 @@ def stack(
     return x if valid is None else s.chosen(valid, x)
 
 
-def embedded(
-    s: Sheet, vocab: int, width: int, batch: Poly, length: Poly, name: str, *, bias: bool, each: int = 0
-) -> Signal:
+def embedded(s: Sheet, vocab: int, width: int, batch: Poly, length: Poly, name: str, *, bias: bool) -> Signal:
     """Rows of a table, scaled; the ids are kept to know which rows the gradient goes to."""
     with s.part("embedding"):
         s.weight(name, vocab, width)
@@ -130,6 +129,8 @@ def positioned(s: Sheet, spec: InputPositionSpec | None, x: Signal, name: str) -
         if isinstance(spec, Learned):
             s.weight(name, spec.length, int(x.shape[-1]))
             s.keep(s.given(*x.shape[:2], width=INTEGER))
+        else:
+            s.new(*x.shape, grad=False, width=8)  # sines of float64 angles
         y = s.like(x)
         s.says(y)
     return y
@@ -199,6 +200,7 @@ def classifier(s: Sheet, spec: ClassifierSpec, form: Form | None) -> Signal:
     """Bags of ids (B, T) to logits of classes."""
     width = spec.stack.width
     x = embedded(s, spec.vocab, width, B, T, "table", bias=False)
+    s.keep(*(s.given(B, T, width=each) for each in (s.width, INTEGER, INTEGER, INTEGER)))  # which ids are seen; bags
     x = positioned(s, spec.position, x, "positions")
     with s.part("stack"), s.stateless():
         x = stack(s, spec.stack, x, form, "stack")

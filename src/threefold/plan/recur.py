@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from threefold.cost import as_poly
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal, several
 from threefold.specs.base import Form
 from threefold.specs.recurrent import GRU, LSTM, RNN, Activation, Recurrent, Reset
 
@@ -77,7 +78,9 @@ def _out(s: Sheet, spec: Recurrent, h: Signal, width: int, name: str) -> Signal:
     if spec.size(width) == width:
         return h
     with s.part("W_out"):
-        y = s.linear(s.new(*h.shape, width=h.width), width, bias=False, name=f"{name}.out")
+        batch, length, _ = h.shape
+        rows = s.copy(h, *h.shape, apart=several(batch) * several(length))
+        y = s.linear(rows, width, bias=False, name=f"{name}.out")
         s.says(y)
     return y
 
@@ -93,7 +96,8 @@ def _steps(s: Sheet, spec: Recurrent, x: Signal, n: int, name: str, valid: Signa
     s.add(forward=inward + across * length, backward=inward * (1 + x.grad) + across * length * 2 - first)
     per, once = _activations(spec, projected)
     s.add(saved=(length * per + once) * batch * n * s.wide)
-    s.new(batch, rows, width=s.wide)
+    after = isinstance(spec, GRU) and spec.reset is Reset.AFTER  # W_x x and W_h h of the candidate stand apart
+    s.new(batch, rows + n * after, width=s.wide)
     if projected:
         s.weight(f"{name}.out", int(width), n)
         out = batch * length * n * width * 2

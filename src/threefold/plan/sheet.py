@@ -11,38 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from threefold.cost import ZERO, Cost, Most, Plan, Poly, as_poly, axis_poly
+from threefold.cost import ONE, ZERO, Cost, Most, Plan, Poly, as_poly, axis_poly
 from threefold.plan.conventions import Conventions
-
-Size = Poly | int
-
-
-@dataclass(frozen=True)
-class Signal:
-    """A tensor on paper. Views share a `storage`; `grad` says whether a gradient flows back through it."""
-
-    shape: tuple[Poly, ...]
-    width: int  # bytes of one number
-    storage: int
-    stored: Poly  # bytes of the storage
-    grad: bool = True
-
-    @property
-    def numbers(self) -> Poly:
-        """How many numbers."""
-        return volume(self.shape)
-
-    def view(self, *shape: Size) -> Signal:
-        """The same numbers under other axes."""
-        return replace(self, shape=tuple(map(as_poly, shape)))
-
-
-def volume(shape: tuple[Size, ...]) -> Poly:
-    """The product of the axes."""
-    total = as_poly(1)
-    for size in shape:
-        total = total * size
-    return total
+from threefold.plan.signal import Signal, Size, broadcast, leading, volume
 
 
 @dataclass
@@ -53,11 +24,11 @@ class _Part:
     sums: dict[str, Poly] = field(default_factory=dict)
     largest: set[Poly] = field(default_factory=set)
     parts: list[Plan] = field(default_factory=list)
+    when: Poly = ONE
 
     def plan(self) -> Plan:
-        return Plan(
-            self.name, Cost(**self.sums, temporary=Most(self.largest)), tuple(self.parts), self.shape, self.note
-        )
+        cost = Cost(**self.sums, temporary=Most(self.largest))
+        return Plan(self.name, cost, tuple(self.parts), self.shape, self.note, self.when)
 
 
 class Sheet:
@@ -68,7 +39,8 @@ class Sheet:
         self.width = self.conventions.dtype.bytes
         self.wide = self.conventions.dtype.accumulator
         self._open = [_Part(name)]
-        self._kept: set[int] = set()
+        self._kept: dict[int, Poly] = {}  # storage -> 1 where it is kept
+        self._when = ONE
         self._weights: set[str] = set()
         self._storages = 0
         self._silent = False
@@ -86,7 +58,7 @@ class Sheet:
         if self._flat:
             yield
             return
-        self._open.append(_Part(name))
+        self._open.append(_Part(name, when=self._when))
         yield
         done = self._open.pop()
         self._open[-1].parts.append(done.plan())
@@ -117,7 +89,8 @@ class Sheet:
         for name, amount in amounts.items():
             if name == "state" and not self._states:
                 continue
-            sums[name] = sums.get(name, ZERO) + amount
+            when = ONE if name == "params" else self._when
+            sums[name] = sums.get(name, ZERO) + amount * when
 
     def weight(self, name: str, *shape: int) -> None:
         """Numbers to learn; a name used twice is one weight (tied)."""
@@ -134,7 +107,7 @@ class Sheet:
         width = width or self.width
         self._storages += 1
         stored = volume(polys) * width
-        self._open[-1].largest.add(stored)
+        self._open[-1].largest.add(stored * self._when)
         return Signal(polys, width, self._storages, stored, grad)
 
     def given(self, *shape: Size, grad: bool = False, width: int | None = None) -> Signal:
@@ -148,12 +121,35 @@ class Sheet:
         """A new tensor with the broadcast shape of these, which an op makes without keeping anything."""
         return self.new(*broadcast(*of), grad=any(x.grad for x in of), width=width or max(x.width for x in of))
 
+    def copy(self, x: Signal, *shape: Size, apart: Poly) -> Signal:
+        """The numbers of x in rows of their own, which costs a copy where `apart` is 1."""
+        before = set(self._open[-1].largest)
+        made = self.new(*shape, grad=x.grad, width=x.width)
+        self._open[-1].largest = before | {made.stored * self._when * apart}
+        return replace(made, of=x, apart=apart)
+
     def keep(self, *signals: Signal) -> None:
         """Kept for the backward pass: each storage once."""
         for signal in signals:
-            if not self._silent and signal.storage not in self._kept:
-                self._kept.add(signal.storage)
-                self.add(saved=signal.stored)
+            self._hold(signal, self._when)
+
+    def _hold(self, signal: Signal, when: Poly) -> None:
+        if signal.of is not None:
+            self._hold(signal.of, when * (1 - signal.apart))
+            when = when * signal.apart
+        before = self._kept.get(signal.storage, ZERO)
+        more = when - before * when
+        if more and not self._silent:
+            self._kept[signal.storage] = before + more
+            sums = self._open[-1].sums
+            sums["saved"] = sums.get("saved", ZERO) + signal.stored * more
+
+    @contextmanager
+    def only(self, when: Poly) -> Iterator[None]:
+        """What is run inside is run where `when` is 1."""
+        before, self._when = self._when, self._when * when
+        yield
+        self._when = before
 
     # ops
 
@@ -168,7 +164,7 @@ class Sheet:
 
     def matmul(self, a: Signal, b: Signal) -> Signal:
         """(..., n, k) (..., k, m)."""
-        lead = _lead(a.shape[:-2], b.shape[:-2])
+        lead = leading(a.shape[:-2], b.shape[:-2])
         flops = volume((*lead, a.shape[-2], a.shape[-1], b.shape[-1])) * 2
         return self.product(a, b, flops, *lead, a.shape[-2], b.shape[-1])
 
@@ -261,18 +257,3 @@ def _summed(per_token: Poly, tokens: Poly) -> Poly:
 
 def _last(size: Poly, tokens: Poly) -> Poly:
     return sum((size.coefficient("t", power) * tokens**power for power in range(size.degree("t") + 1)), ZERO)
-
-
-def broadcast(*of: Signal) -> tuple[Poly, ...]:
-    """The shape of an elementwise op."""
-    shape: tuple[Poly, ...] = ()
-    for signal in of:
-        shape = _lead(shape, signal.shape)
-    return shape
-
-
-def _lead(a: tuple[Poly, ...], b: tuple[Poly, ...]) -> tuple[Poly, ...]:
-    one = as_poly(1)
-    rank = max(len(a), len(b))
-    left, right = ((one,) * (rank - len(s)) + tuple(s) for s in (a, b))
-    return tuple(y if x == 1 else x for x, y in zip(left, right, strict=True))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from threefold.cost import B, S
 from threefold.plan.nets import decoder, positioned, stack
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal
 from threefold.plan.vision import convolved
 from threefold.specs.base import Form
 from threefold.specs.speech import SpeechSpec
@@ -24,7 +25,7 @@ def speech(s: Sheet, spec: SpeechSpec, form: Form | None) -> Signal:
     with s.part("conv2, stride 2"):
         s.keep(valid)
         x = s.by_input(convolved(s, s.new(B, width, 2 * S + 2), width, S, kernel=3, name="conv2"))
-        x = x.view(B, S, width)
+        x, valid = x.view(B, S, width), valid.view(B, S)
         s.says(x)
     with s.part("encoder"), s.stateless():
         x = positioned(s, spec.position, s.chosen(valid, x), "source positions")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from threefold.cost import B
 from threefold.plan.features import INTEGER
 from threefold.plan.nets import dropped
-from threefold.plan.sheet import Sheet, Signal
+from threefold.plan.sheet import Sheet
+from threefold.plan.signal import Signal, Size
 from threefold.specs.vision import CNNSpec, Shrink
 
 
@@ -36,12 +37,12 @@ def cnn(s: Sheet, spec: CNNSpec) -> Signal:
     return x
 
 
-def convolved(s: Sheet, x: Signal, out: int, *sides: object, kernel: int, name: str) -> Signal:
+def convolved(s: Sheet, x: Signal, out: int, *sides: Size, kernel: int, name: str) -> Signal:
     """Each output meets one kernel of `kernel` places in every channel; zeros at the border are multiplied too."""
     channels = int(x.shape[1])
     s.weight(name, out, channels, kernel)
     s.weight(f"{name} bias", out)
-    y = s.new(x.shape[0], out, *sides, width=x.width)  # type: ignore[arg-type]
+    y = s.new(x.shape[0], out, *sides, width=x.width)
     flops = y.numbers * channels * kernel * 2
     s.add(forward=flops, backward=flops * (1 + x.grad))
     s.keep(x)

@@ -52,11 +52,16 @@ class Panel {
 }
 const group = (v) => (Number.isInteger(v) ? v.toLocaleString("en") : String(+v.toPrecision(6)));
 
-// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned; the axis "⌈T/64⌉" is a number of chunks.
+// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned. "⌈T/64⌉" and "⌊T/64⌋" are numbers of chunks,
+// "[T>64]" is 1 where T is above 64.
 function size(axis, at) {
-  if (!axis.startsWith("⌈")) return at[axis];
-  const [source, step] = axis.slice(1, -1).split("/");
-  return Math.ceil(at[source] / Number(step));
+  const [source, step] = axis.slice(1, -1).split(/[/>]/);
+  switch (axis[0]) {
+    case "⌈": return Math.ceil(at[source] / Number(step));
+    case "⌊": return Math.floor(at[source] / Number(step));
+    case "[": return Number(at[source] > Number(step));
+    default: return at[axis];
+  }
 }
 function poly(terms, at) {
   return terms.reduce((sum, [c, powers]) => sum + Object.entries(powers).reduce((p, [axis, n]) => p * size(axis, at) ** n, c), 0);
