@@ -1,4 +1,4 @@
-"""The attention mixers: every form is its step, multi-head identities, permutation, cached decoding, compilation."""
+"""The attention mixers: multi-head identities, permutation, cached decoding, compilation."""
 
 from dataclasses import replace
 
@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from threefold.mixers.base import CausalMixer
 from threefold.mixers.catalog import CATALOG, WIDTH
 from threefold.mixers.linear import NormaliserWarning
 from threefold.ops.scan import leaves
 from threefold.positions import ScorePosition
 from threefold.specs.attention import Attention, Linear, Softmax
-from threefold.specs.base import Form, MixerSpec
+from threefold.specs.base import MixerSpec
 from threefold.specs.cross import Bidirectional
 from threefold.specs.features import Identity, Taylor
 from threefold.specs.positions import Alibi, Relative, Rotary, Shaw, Sinusoidal
@@ -43,53 +42,6 @@ def tokens(T: int, padded: bool = False, B: int = 3) -> tuple[Tensor, Tensor | N
 
 def apart(a: Tensor, b: Tensor) -> float:
     return ((a - b).abs().max() / (1 + b.abs().max())).item() if a.numel() else 0.0
-
-
-def outcome(mixer, x: Tensor, valid: Tensor | None, form: Form) -> list[Tensor]:
-    """Outputs, final state, and gradients of both with respect to the input and every parameter."""
-    x = x.clone().requires_grad_()
-    dirty = x if valid is None else torch.where(valid[..., None], x, torch.nan)
-    if isinstance(mixer, CausalMixer):
-        y, state = mixer.scan(dirty, mixer.init_state(len(x)), valid=valid, form=form)
-        outs = [y, *(leaf for leaf in leaves(state).values() if leaf.is_floating_point())]
-    else:
-        outs = [mixer.whole(dirty, valid, form=form)]
-    generator = torch.Generator().manual_seed(0)
-    loss = sum((out * torch.randn(out.shape, generator=generator, dtype=F64)).sum() for out in outs)
-    return [*outs, *torch.autograd.grad(loss, [x, *mixer.parameters()], materialize_grads=True)]
-
-
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("spec", ENTRIES, ids=repr)
-def test_every_form_is_the_last_one(spec: MixerSpec, padded: bool) -> None:
-    mixer = built(spec)
-    for T in (1, 2, 3, 4, 10):
-        x, valid = tokens(T, padded)
-        *others, reference = (outcome(mixer, x, valid, form) for form in spec.traits.forms)
-        for other in others:
-            assert max(apart(a, b) for a, b in zip(other, reference, strict=True)) <= 1e-12
-    if len(spec.traits.forms) > 1 and not padded:
-        with torch.no_grad():
-            next(mixer.parameters()).add_(1e-6)
-        changed = outcome(mixer, x, valid, spec.traits.forms[0])
-        assert max(apart(a, b) for a, b in zip(changed, reference, strict=True)) > 1e-12, "the limit can be missed"
-
-
-@pytest.mark.parametrize("spec", CAUSAL, ids=repr)
-def test_any_split_gives_the_same(spec: MixerSpec) -> None:
-    mixer = built(spec)
-    for padded in (False, True):
-        x, valid = tokens(7, padded)
-        with torch.no_grad():
-            y, state = mixer.scan(x, mixer.init_state(3), valid=valid, form=Form.STEP)
-            for cut in range(8):
-                for one, two in zip(spec.traits.forms, spec.traits.forms[1:] + spec.traits.forms[:1], strict=True):
-                    v1, v2 = (None, None) if valid is None else (valid[:, :cut], valid[:, cut:])
-                    a, middle = mixer.scan(x[:, :cut], mixer.init_state(3), valid=v1, form=one)
-                    b, last = mixer.scan(x[:, cut:], middle, valid=v2, form=two)
-                    assert apart(torch.cat([a, b], 1), y) <= 1e-12
-                    for name, leaf in leaves(last).items():
-                        assert apart(leaf.double(), leaves(state)[name].double()) <= 1e-12
 
 
 @pytest.mark.parametrize("spec", ENTRIES, ids=repr)
