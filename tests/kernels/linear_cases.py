@@ -11,7 +11,8 @@ from threefold.ops import linear
 from threefold.ops.linear import LinearState
 from threefold.specs.features import Elu1, FeatureMap, Identity, Relu, Taylor
 
-MAPS: tuple[FeatureMap, ...] = (Taylor(2), Taylor(1, odd=True), Elu1(), Relu(), Identity())
+TAYLOR = Taylor(2)
+MAPS: tuple[FeatureMap, ...] = (TAYLOR, Taylor(1, odd=True), Elu1(), Relu(), Identity())
 LIMIT = {torch.float32: 2e-6, torch.float64: 1e-12}
 NAMES = ("q", "k", "v", "memory", "mass")
 
@@ -20,7 +21,7 @@ NAMES = ("q", "k", "v", "memory", "mass")
 class Case:
     """One call. `normalised` a signed map divides by what may vanish, so its queries and keys are kept small."""
 
-    features: FeatureMap = Taylor(2)
+    features: FeatureMap = TAYLOR
     T: int = 19
     K: int = 5
     V: int = 7

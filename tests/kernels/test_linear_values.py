@@ -1,6 +1,7 @@
 """Native linear attention against float64: values, states and gradients of every map, shape and instruction set."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -154,7 +155,7 @@ def test_any_split_of_the_sequence_gives_the_same() -> None:
     y, after = values(on_native, tensors, options)
     for edges in ([0, 1, 2, 10, 40], [0, 8, 16, 40], [0, 39, 40]):
         ys, memory, mass = [], *tensors[3:]
-        for a, b in zip(edges, edges[1:], strict=False):
+        for a, b in pairwise(edges):
             now = options | {"valid": options["valid"][:, a:b]}
             part, state = values(on_native, [*(x[:, a:b] for x in tensors[:3]), memory, mass], now)
             ys, memory, mass = [*ys, part], state.memory, state.mass

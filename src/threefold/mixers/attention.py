@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from threefold.mixers.base import CausalMixer, Mixer
-from threefold.ops import cache, softmax
+from threefold.ops import cache, fused, softmax
 from threefold.ops.cache import Cache
 from threefold.ops.place import positions
 from threefold.ops.scan import cleared
@@ -65,6 +65,14 @@ class SoftmaxHeads(Heads):
             q, k = self.turn(q, at), self.turn(k, at)
         return q, k, self.values(x)
 
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        """The kernel that torch chooses for attention of tokens like x."""
+        size = max(self.key_dim, self.value_dim)
+        q, k = (x.new_empty(len(x), each.out_features // self.key_dim, 2, size) for each in (self.query, self.key))
+        learned = self.bias is not None and next(self.bias.parameters(), None) is not None
+        mask = x.new_zeros(1, 1, 2, 2, requires_grad=learned) if masked or self.bias is not None else None
+        return f"torch's {fused.kernel(q, k, k, mask, causal=mask is None).removesuffix('_attention')}"
+
 
 class SoftmaxMixer(CausalMixer[Cache]):
     """Causal softmax attention. STEP and CHUNKED continue a cache; PARALLEL is torch's fused attention."""
@@ -74,6 +82,9 @@ class SoftmaxMixer(CausalMixer[Cache]):
     def __init__(self, spec: Softmax, width: int) -> None:
         super().__init__(spec, width)
         self.heads = SoftmaxHeads(spec, width)
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        return self.heads.path(x, masked=masked)
 
     def init_state(self, batch: int) -> Cache:
         dtype = self.heads.key.weight.dtype  # a cache keeps, it does not accumulate
@@ -100,6 +111,9 @@ class SoftmaxEverywhere(Mixer):
     def __init__(self, spec: Softmax, width: int) -> None:
         super().__init__(spec, width)
         self.heads = SoftmaxHeads(spec, width)
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        return self.heads.path(x, masked=masked)
 
     def whole(
         self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None

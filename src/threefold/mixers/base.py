@@ -34,6 +34,10 @@ class Mixer(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b t d"]:
         return self.whole(x, valid)
 
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        """Which code mixes a whole sequence like x in the first form, and why not a faster one."""
+        return "torch"
+
     def _form(self, form: Form | None) -> Form:
         forms = self.spec.traits.forms
         form = form or forms[0]

@@ -99,6 +99,14 @@ class LinearMixer(CausalMixer[LinearState]):
         report(self.spec, before, state.nonpositive)
         return self.heads.joined(y), state
 
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        dtype, features = x.dtype, self.spec.features
+        if self.heads.turns_features:
+            dtype, features = accumulator(dtype), Identity()
+        given = x.new_empty((), dtype=dtype).expand(*x.shape[:2], self.spec.heads, 1)  # the shape without the numbers
+        reason = native.supports(given, given, given, self.init_state(len(x)), features)
+        return f"torch; not native: {reason}" if reason else "native"
+
     def _turned(
         self, q: Tensor, k: Tensor, v: Tensor, at: Tensor, state: LinearState, valid: Tensor | None, form: Form
     ) -> tuple[Tensor, LinearState]:
@@ -150,6 +158,9 @@ class LinearEverywhere(Mixer):
             y, bad = self._turned(q, k, v, at, valid, form)
         report(self.spec, torch.zeros_like(bad), bad)
         return cleared(self.heads.joined(y), valid)
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        return "torch; not native: when every token sees all, two matrix products are the whole work"
 
     def _read(
         self,

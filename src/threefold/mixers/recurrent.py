@@ -16,7 +16,7 @@ from threefold.ops.cells import Cell, State, Weights
 from threefold.ops.gru import ResetAfter, ResetBefore
 from threefold.ops.lstm import LSTMCell
 from threefold.ops.rnn import IdentityCell, TanhCell
-from threefold.ops.scan import cleared
+from threefold.ops.scan import accumulator, cleared
 from threefold.specs.base import Form
 from threefold.specs.recurrent import GRU, LSTM, RNN, Activation, Recurrent, Reset
 
@@ -90,7 +90,8 @@ class RecurrentMixer(CausalMixer[S], Generic[S]):
 
     def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
         """Which code runs a whole sequence like x, and why not a faster one."""
-        reason = native.why_not(x, self.state_weight)
+        wide = accumulator(torch.promote_types(x.dtype, self.state_weight.dtype))
+        reason = native.why_not(x, self.state_weight.new_empty(0, dtype=wide))
         return f"torch; not native: {reason}" if reason else "native"
 
     def _project(self, h: Float[Tensor, "b t n"], x: Tensor) -> Float[Tensor, "b t d"]:

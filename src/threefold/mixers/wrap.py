@@ -26,3 +26,6 @@ class BidirectionalMixer(Mixer):
         form = self._form(form)
         seen = None if valid is None else valid.flip(1)
         return self.ahead.whole(x, valid, form=form) + self.back.whole(x.flip(1), seen, form=form).flip(1)
+
+    def path(self, x: Float[Tensor, "b t d"], *, masked: bool = False) -> str:
+        return self.ahead.path(x, masked=masked)

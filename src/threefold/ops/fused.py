@@ -43,7 +43,8 @@ def attention(
 
 def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, causal: bool = False) -> str:
     """The kernel that torch chooses for these tensors: `flash_attention` (memory linear in T) or `math` (T x S)."""
-    return SDPBackend(torch._fused_sdp_choice(q, k, v, mask, 0.0, causal)).name.lower()
+    grouped = q.shape[1] != k.shape[1]
+    return SDPBackend(torch._fused_sdp_choice(q, k, v, mask, 0.0, causal, enable_gqa=grouped)).name.lower()
 
 
 def _torch(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float) -> Tensor:
