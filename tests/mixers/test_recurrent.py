@@ -1,4 +1,4 @@
-"""Recurrent mixers as modules: per-step states, widths, depth, compilation. Their forms are compared with all others."""
+"""Recurrent mixers as modules: per-step states, widths, depth, compilation."""
 
 import pytest
 import torch
