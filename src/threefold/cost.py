@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from threefold.poly import B, Number, Poly, S, T, as_poly, axis_poly, beyond, chunks, ragged
 
@@ -37,11 +37,15 @@ class Most:
         return Most(self.of | other.of)
 
     def __call__(self, **sizes: Number) -> Number:
-        return max((poly(**sizes) for poly in self.of), default=0)
+        return max((poly.placed(sizes)() for poly in self.of), default=0)
 
     def at(self, **sizes: Number) -> Most:
         """The same with some axes given a size."""
-        return Most(poly.at(**sizes) for poly in self.of)
+        return self.placed(sizes)
+
+    def placed(self, sizes: Mapping[str, Number]) -> Most:
+        """The same, the sizes as a mapping."""
+        return Most(poly.placed(sizes) for poly in self.of)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Most) and self.of == other.of
@@ -74,7 +78,11 @@ class Cost:
 
     def at(self, **sizes: Number) -> Cost:
         """The same with some axes given a size."""
-        return Cost(**{f.name: getattr(self, f.name).at(**sizes) for f in fields(self)})
+        return self.placed(sizes)
+
+    def placed(self, sizes: Mapping[str, Number]) -> Cost:
+        """The same, the sizes as a mapping."""
+        return Cost(**{f.name: getattr(self, f.name).placed(sizes) for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,10 @@ class Plan:
 
     def at(self, **sizes: Number) -> Plan:
         """The same tree with some axes given a size."""
-        shape = tuple(as_poly(size).at(**sizes) for size in self.shape)
-        parts = tuple(part.at(**sizes) for part in self.parts)
-        parts = tuple(part for part in parts if part.when)
-        return replace(self, own=self.own.at(**sizes), parts=parts, shape=shape, when=self.when.at(**sizes))
+        return self.placed(sizes)
+
+    def placed(self, sizes: Mapping[str, Number]) -> Plan:
+        """The same, the sizes as a mapping. Ways that are not taken at these sizes are left out."""
+        shape = tuple(as_poly(size).placed(sizes) for size in self.shape)
+        parts = tuple(part for part in (each.placed(sizes) for each in self.parts) if part.when)
+        return replace(self, own=self.own.placed(sizes), parts=parts, shape=shape, when=self.when.placed(sizes))

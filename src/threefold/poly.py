@@ -1,7 +1,8 @@
 """Exact polynomials in named axes. Integers and fractions only, so that "planned = counted" means to the unit.
 
 Axes are the letters of `shapes.AXES`. Work done in chunks is not a polynomial in T; it is one in T and the number of
-chunks, so `chunks("T", 64)` is an axis of its own that reads its value from T. So is `beyond("T", 64)`: 1 where T > 64, else 0.
+chunks, so `chunks("T", 64)` is an axis of its own that reads its value from T. So is `beyond("T", 64)`, which is 1
+where T > 64 and 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ class Poly:
 
     def at(self, **sizes: Number) -> Poly:
         """The polynomial with some axes given a size."""
+        return self.placed(sizes)
+
+    def placed(self, sizes: Mapping[str, Number]) -> Poly:
+        """The same, the sizes as a mapping."""
         terms: dict[Monomial, Number] = {}
         for key, value in self._terms.items():
             left = []
@@ -100,7 +105,7 @@ class Poly:
 
     def __call__(self, **sizes: Number) -> Number:
         """The exact value, every axis given."""
-        value = self.at(**sizes)
+        value = self.placed(sizes)
         require(not value.axes, f"{self} needs a size for {', '.join(value.axes)}.")
         return value._terms.get((), 0)
 
@@ -149,9 +154,9 @@ class Poly:
 
     def exponent(self, axis: str, **sizes: Number) -> float:
         """d log F / d log axis at these sizes: 1 where F grows linearly, 2 where doubling the axis costs fourfold."""
-        value = self.smooth()(**sizes)
+        value = self.smooth().placed(sizes)()
         require(value != 0, f"{self} is 0 there, and 0 has no growth exponent.")
-        return float(sizes[axis] * self.derivative(axis)(**sizes) / value)
+        return float(sizes[axis] * self.derivative(axis).placed(sizes)() / value)
 
     def balance(self, axis: str) -> float | None:
         """Where the highest power of the axis overtakes the next lower one; None when there is only one."""

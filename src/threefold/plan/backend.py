@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -41,29 +41,25 @@ class _Fused(TorchFunctionMode):
         return (_chosen if func is _original else func)(*args, **(kwargs or {}))
 
 
-def _chosen(*args: Any, **kwargs: Any) -> Tensor:
-    """Tensors on meta take the CPU's fused kernel wherever the CPU would; other devices choose for themselves."""
-    return (_as_on_cpu if args and args[0].is_meta else _original)(*args, **kwargs)
-
-
-def _as_on_cpu(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+def _chosen(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """What `scaled_dot_product_attention` does with such tensors on a CPU."""
-    if dropout_p or not _fusible(q, k, v, attn_mask):
-        with sdpa_kernel(SDPBackend.MATH):
-            return _original(q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    """Tensors on meta take the CPU's fused kernel wherever the CPU would; other devices choose for themselves."""
+    fused = query.is_meta and not dropout_p and _fusible(query, key, value, attn_mask)
+    if not fused:
+        with sdpa_kernel(SDPBackend.MATH) if query.is_meta else nullcontext():
+            return _original(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and attn_mask.dtype is torch.bool:
-        attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill(attn_mask.logical_not(), float("-inf"))
+        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill(attn_mask.logical_not(), float("-inf"))
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        q, k, v, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
     )[0]
 
 
