@@ -44,12 +44,13 @@ def work(folder: str, threads: int) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Local:
-    """Processes of this machine, `jobs` at a time, sharing its cores."""
+    """Processes of this machine, `jobs` at a time; without `threads` for each, they share its cores."""
 
     jobs: int = 1
+    threads: int | None = None
 
     def run(self, folders: Sequence[Path]) -> Iterator[Ended]:
-        threads = max(1, (os.cpu_count() or 1) // self.jobs)
+        threads = self.threads or max(1, (os.cpu_count() or 1) // self.jobs)
         with ThreadPoolExecutor(self.jobs) as pool:
             waiting = {pool.submit(work, str(folder), threads): folder for folder in folders}
             for future in as_completed(waiting):
