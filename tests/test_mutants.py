@@ -1,4 +1,4 @@
-"""Every law rejects each of its mutants and accepts the healthy twin. A check that was never seen to fail proves nothing."""
+"""Every law rejects each of its mutants and accepts the healthy twin. A check never seen to fail proves nothing."""
 
 from collections import Counter
 from functools import cache

@@ -1,6 +1,6 @@
 """Broken subjects that a law must reject, each beside a healthy twin that it must accept.
 
-`Sound` and the eleven modules after it are small causal attentions with one planted fault each: what general tools miss.
+`Sound` and the eleven modules after it are small causal attentions with one planted fault each.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Mutant:
     sound: Callable[[], Subject]
 
 
-def subject(kind: Callable[[], nn.Module], claims: Claims = CAUSAL, **given: Any) -> Callable[[], Subject]:
+def subject(kind: Callable[[], nn.Module], claims: Claims = CAUSAL) -> Callable[[], Subject]:
     """A subject from a class, with claims."""
-    return lambda: ModuleSubject(kind, getattr(kind, "__name__", "layer"), claims, **given)
+    return lambda: ModuleSubject(kind, getattr(kind, "__name__", "layer"), claims)
 
 
 class Sound(nn.Module):

@@ -28,8 +28,8 @@ class Options:
 
     Example: threefold laws my_layers.py:Attention --with '{"d_model": 64}' --causal
 
-    Exit 0 lawful, 1 broken, 2 wrong use. Also: threefold laws --all; threefold laws template lstm; threefold laws gradient
-    my_lstm.py:backward --like lstm.
+    Exit 0 lawful, 1 broken, 2 wrong use. Also: threefold laws --all; threefold laws template lstm; threefold laws
+    gradient my_lstm.py:backward --like lstm.
     """
 
     target: Annotated[str, tyro.conf.Positional] = ""

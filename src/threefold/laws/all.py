@@ -1,4 +1,4 @@
-"""The laws, in the order in which they are judged. To add one: a file, its line here, its id in IDS, its mutants and page."""
+"""The laws, in the order in which they are judged. To add one: a file, a line here, an id in IDS, mutants, a page."""
 
 from threefold.laws import (
     accounting,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Self
 
 from threefold.errors import InputError, nearest
@@ -20,10 +20,6 @@ class Case:
     feature: int | None = None
     n: int | None = None  # how many of what the law adds: pads, cuts, neighbours
     how: str = ""  # which variant of the law: a form, a side, a precision
-
-    def but(self, **changes: int | float | str | None) -> Self:
-        """The same case with some numbers changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         """`T=2,B=1,at=1`: what `parse` reads back; numbers at their defaults are left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -50,7 +51,7 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
     mode, _, way = case.how.partition(" ")
-    x = subject.inputs(case.but(B=1))
+    x = subject.inputs(replace(case, B=1))
     other = subject.differing(x, case, 7)
     if case.feature is not None and not subject.vocabulary:
         one = torch.arange(subject.width) == case.feature

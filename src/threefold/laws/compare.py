@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`got` should equal `expected` within `limit`, relative to the largest expected entry. Limit 0 means to the bit."""
+    """`got` should equal `expected` within `limit`, relative to the largest expected entry. Limit 0: to the bit."""
 
     what: str
     expected: Tensor

@@ -1,4 +1,4 @@
-"""Asked twice it answers the same; it travels by its spec and its weights; and it touches nothing that is not its own."""
+"""Asked twice it answers the same; it travels by its spec and its weights; and it touches nothing but its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A feature map is what it claims: its kernel, its dimension, its sign, its distance from exp; and no normaliser fails silently."""
+"""A feature map is what it claims: kernel, dimension, sign, distance from exp; and no normaliser fails silently."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _normaliser(subject: Subject, case: Case, form: str) -> Iterator[Comparison]
 
 LAW = Law(
     name="features",
-    says="phi(q).phi(k) is the claimed kernel, of the claimed dimension and sign, as near exp as stated; no normaliser fails silently",
+    says="phi(q).phi(k) is the claimed kernel, of claimed size and sign, near exp as stated; normalisers fail aloud",
     applies=applies,
     cases=cases,
     probe=probe,

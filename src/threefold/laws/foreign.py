@@ -41,7 +41,7 @@ class Bare(nn.Module):
 
 
 class ModuleSubject(Subject):
-    """Any module (or function of a sequence): wired by its signature, tried once, its claims inferred where none are given."""
+    """Any module, or function of a sequence: wired by its signature, tried once, claims inferred where not given."""
 
     def __init__(
         self,
@@ -75,13 +75,14 @@ class ModuleSubject(Subject):
             self.width, self.vocabulary = size, words
             x = torch.zeros(2, 3, dtype=torch.long) if words else torch.zeros(2, 3, size, dtype=WIDE)
             try:
-                y, self.per_token = sequence_of(self._raw(module, x, {}), 2, 3, self.wiring.time_first)
+                _, self.per_token = sequence_of(self._raw(module, x, {}), 2, 3, self.wiring.time_first)
                 return
             except Exception as error:
                 failure = failure or error
         raise InputError(
-            f"{self.name} took neither (2, 3, width) vectors with width {', '.join(map(str, sizes)) or 'given'} nor ids: "
-            f"{type(failure).__name__}: {' '.join(str(failure).split())[:160]}. Give --width, --ids, or the constructor's --with."
+            f"{self.name} took neither (2, 3, width) vectors with width {', '.join(map(str, sizes)) or 'given'} nor "
+            f"ids: {type(failure).__name__}: {' '.join(str(failure).split())[:160]}. Give --width, --ids, or the "
+            "constructor's --with."
         )
 
     def _try_ways(self, module: nn.Module) -> None:
@@ -102,16 +103,18 @@ class ModuleSubject(Subject):
     def _polarity(self, module: nn.Module, x: Tensor) -> bool:
         """Whether the mask works, with its polarity tried: hiding nothing must change nothing."""
         name, plain = self.wiring.mask, self._raw(module, x, {})
-        same = {
-            value: _works(lambda v=value: _equal(self._raw(module, x, {name: torch.full(x.shape[:2], v)}), plain))
-            for value in (True, False)
-        }
+
+        def harmless(value: bool) -> bool:
+            mask = torch.full(x.shape[:2], value)
+            return _works(lambda: _equal(self._raw(module, x, {name: mask}), plain))
+
+        same = {value: harmless(value) for value in (True, False)}
         if not any(same.values()):
-            self.wiring = self.wiring.saying(f"{name} is no (B, T) mask of padding: left out", mask="")
+            self.wiring = replace(self.wiring.saying(f"{name} is no (B, T) mask of padding: left out"), mask="")
             return False
         real = self.wiring.real if same[True] and same[False] else same[True]
         meaning = "real token" if real else "padded token"
-        self.wiring = self.wiring.saying(f"{name}: True is a {meaning}", real=real)
+        self.wiring = replace(self.wiring.saying(f"{name}: True is a {meaning}"), real=real)
         return True
 
     def _can_stream(self, module: nn.Module, x: Tensor) -> bool:
@@ -120,14 +123,16 @@ class ModuleSubject(Subject):
         if self.wiring.steps:
             if _works(lambda: self.feed(module, x, self.start(module, 2), valid=None, form=None)):
                 return True
-            self.wiring = self.wiring.saying("step(x_t, state) did not work: left out", steps=False)
+            self.wiring = replace(self.wiring.saying("step(x_t, state) did not work: left out"), steps=False)
         if not self.wiring.state:
             return False
         if _works(
             lambda: self.feed(module, x, self.feed(module, x, None, valid=None, form=None)[1], valid=None, form=None)
         ):
             return True
-        self.wiring = self.wiring.saying(f"{self.wiring.state} did not continue a sequence: left out", state="")
+        self.wiring = replace(
+            self.wiring.saying(f"{self.wiring.state} did not continue a sequence: left out"), state=""
+        )
         return False
 
     def _narrow(self, module: nn.Module) -> None:
@@ -145,13 +150,15 @@ class ModuleSubject(Subject):
         named = inspect.signature(module.forward).parameters
         for name in PAIRS:
             if name in named:
-                self.wiring = self.wiring.saying(f"declared causal: {name} is given the causal mask", pairs=name)
+                self.wiring = replace(
+                    self.wiring.saying(f"declared causal: {name} is given the causal mask"), pairs=name
+                )
                 return
 
     def _raw(self, module: nn.Module, x: Tensor, more: dict[str, Any]) -> Any:
         if self.wiring.time_first:
             x = x.transpose(0, 1)
-        first, *others = self.wiring.xs
+        others = self.wiring.xs[1:]
         return module(x, **dict.fromkeys(others, x), **more)
 
     def call(

@@ -81,7 +81,7 @@ def _way(subject: Subject, form: str, x: Tensor, valid: Tensor | None) -> tuple[
 
 def _gradients(subject: Subject, case: Case, form: str, reference: str, x: Tensor) -> Iterator[Comparison]:
     """d/dx and d/dparameter of one weighted sum of the outputs."""
-    sources = dict(subject.module().named_parameters())
+    sources: dict[str, Tensor] = dict(subject.module().named_parameters())
     if not subject.vocabulary:
         sources = {"x": x.requires_grad_(), **sources}
     found: list[tuple[Tensor | None, ...]] = []
@@ -104,7 +104,7 @@ def _gradients(subject: Subject, case: Case, form: str, reference: str, x: Tenso
 
 LAW = Law(
     name="forms",
-    says="every form gives the same values, final states and gradients as the last one declared (step, where there is one)",
+    says="every form gives the values, final states and gradients of the last one declared (step, where there is one)",
     applies=applies,
     cases=cases,
     probe=probe,

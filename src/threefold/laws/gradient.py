@@ -73,7 +73,7 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
 
 def _sources(subject: Subject, case: Case) -> tuple[Tensor, dict[str, Tensor]]:
     x = subject.inputs(case)
-    sources = {name: p for name, p in subject.module().named_parameters() if p.requires_grad}
+    sources: dict[str, Tensor] = {name: p for name, p in subject.module().named_parameters() if p.requires_grad}
     if not subject.vocabulary:
         sources = {"x": x.requires_grad_(), **sources}
     return x, sources
@@ -119,7 +119,7 @@ def _second(loss: Callable[[], Tensor], sources: dict[str, Tensor], case: Case, 
     curves = torch.autograd.grad(steep, held, allow_unused=True) if steep.requires_grad else [None] * len(held)
     expected, got = [], []
     for source, curve in zip(held, curves, strict=True):
-        v = _directions(source, case.but(seed=case.seed + 1))[0]
+        v = _directions(source, replace(case, seed=case.seed + 1))[0]
         got.append(torch.zeros((), dtype=WIDE) if curve is None else (curve * v).sum())
         expected.append(ruler.along(lambda: slope().detach(), source, v, got[-1], 2))
     remark = f"second derivatives along one direction each of {', '.join(sources)}"
@@ -159,7 +159,7 @@ class _Ruler:
         return resolution(order, self.size, self.dtype)
 
     def along(self, value: Callable[[], Tensor], source: Tensor, v: Tensor, claim: Tensor, order: int) -> Tensor:
-        """The slope along v. A kink inside the step (a relu's) is stepped out of: a wrong gradient is wrong at every step."""
+        """The slope along v. A relu's kink inside the step is stepped out of: what is wrong is so at every step."""
         step, limit = difference(order, self.dtype)
         best = torch.full((), nan, dtype=WIDE)
         for shorter in (1, 8, 64):

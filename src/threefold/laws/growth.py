@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import pairwise
 from math import lcm
 
 import torch
@@ -81,7 +82,7 @@ def degree(values: list[int]) -> int:
     """The order of the last difference that is not 0 everywhere."""
     found = 0
     for order in range(1, len(values)):
-        values = [b - a for a, b in zip(values, values[1:], strict=False)]
+        values = [b - a for a, b in pairwise(values)]
         found = order if any(values) else found
     return found
 

@@ -1,4 +1,4 @@
-"""A law: a statement about sequence layers, the cases that test it, and a verdict with the smallest case that breaks it."""
+"""A law: a statement about sequence layers, the cases that test it, a verdict, and the smallest case that breaks it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cannot_run(reason: str) -> Absent:
     return Absent(Status.UNRUN, reason)
 
 
-class Declined(Exception):
+class Declined(Exception):  # noqa: N818 (an answer, not an error)
     """This machine offers no such variant: noted, and no fault of the subject."""
 
 
@@ -55,7 +55,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one law says of one subject. `worst` is the error that came nearest to its limit, relative to the numbers' size."""
+    """What one law says of one subject. `worst` is the error nearest to its limit, relative to the numbers' size."""
 
     law: str
     subject: str
@@ -90,9 +90,9 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Law:
-    """`applies` gives a reason not to judge, or None. `witness` says what shows that the law could fail, or why nothing does.
+    """`applies` gives a reason not to judge, or None. `witness` says what shows that the law could fail, or why not.
 
-    `probe` compares for one case; `cases` lists the cases; `shrinks` names the numbers of a case that the law can lower.
+    `probe` compares for one case; `cases` lists the cases; `shrinks` names the numbers of a case that it can lower.
     """
 
     name: str
@@ -183,7 +183,7 @@ class _Trial:
         if found.at is None or case.at is not None or "at" not in self.law.shrinks:
             return case, found
         for at in dict.fromkeys((found.at, *range(min(case.T + 1, 48)))):
-            single = case.but(at=at, B=1)
+            single = replace(case, at=at, B=1)
             if alone := self.fails(single):
                 return single, alone
         if self.law.name != "causal":

@@ -62,7 +62,7 @@ class MixerSubject(Subject):
         return self._placed(module, x, at, form)
 
     def _placed(self, module: CausalMixer[Any], x: Tensor, at: Tensor, form: str | None) -> Tensor:
-        """Outputs with token i at position at[i]: a run of consecutive positions is fed, then the state's clock is set."""
+        """Outputs with token i at position at[i]: a run of consecutive positions is fed, then the clock is set."""
         state, ys, first = module.init_state(len(x)), [], 0
         jumps = (torch.diff(at) != 1).nonzero().flatten() + 1
         for last in [*jumps.tolist(), len(at)]:

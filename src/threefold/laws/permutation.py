@@ -1,4 +1,4 @@
-"""Where order means nothing outputs follow the tokens; where a position or a causal mask gives it meaning they must not."""
+"""Where order means nothing outputs follow the tokens; where a position or a mask gives it meaning they must not."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from threefold.errors import nearest, require
 from threefold.laws import IDS
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def allowances(start: Path) -> dict[str, Allowance]:
-    """`[tool.threefold.laws.tolerance]` of the nearest pyproject.toml: `causal = { limit = 1e-12, because = "mixes by FFT" }`."""
+    """`[tool.threefold.laws.tolerance]` of the nearest pyproject.toml: `causal = { limit = 1e-9, because = "FFT" }`"""
     from threefold.laws.law import Allowance
 
     found: dict[str, Allowance] = {}
@@ -29,7 +29,7 @@ def allowances(start: Path) -> dict[str, Allowance]:
     return found
 
 
-def _table(start: Path) -> dict[str, dict[str, object]]:
+def _table(start: Path) -> dict[str, Any]:
     for folder in (start, *start.parents):
         path = folder / "pyproject.toml"
         if path.is_file():

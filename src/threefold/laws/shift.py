@@ -62,11 +62,11 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
 
 
 def _outputs(subject: Subject, case: Case) -> Iterator[Comparison]:
-    x, at = subject.inputs(case), torch.arange(case.T)
-    limit = turned(subject.precision, case.n or 0)
+    x, at, n = subject.inputs(case), torch.arange(case.T), case.n or 0
+    limit = turned(subject.precision, n)
     y = subject.run(x, at=at)
     yield Comparison(
-        "y", y, subject.run(x, at=at + case.n), limit, remark=f"every position moved by {case.n}, and outputs changed"
+        "y", y, subject.run(x, at=at + n), limit, remark=f"every position moved by {n}, and outputs changed"
     )
     if case.T > 2:
         torn = subject.run(x, at=at + 7 * (at >= case.T // 2))
@@ -91,11 +91,11 @@ def _scores(subject: Subject, case: Case, name: str) -> Iterator[Comparison]:
     score, shape = subject.scores()[name]
     draw = torch.Generator().manual_seed(case.seed)
     q, k = (torch.randn(case.B, case.T, *shape, generator=draw, dtype=WIDE) for _ in range(2))
-    at = torch.arange(case.T)[None]
-    limit = turned(subject.precision, case.n or 0)
+    at, n = torch.arange(case.T)[None], case.n or 0
+    limit = turned(subject.precision, n)
     plain = score(q, k, at, at)
-    moved = score(q, k, at + case.n, at + case.n)
-    yield Comparison("score", plain, moved, limit, remark=f"queries and keys moved by {case.n}, and scores changed")
+    moved = score(q, k, at + n, at + n)
+    yield Comparison("score", plain, moved, limit, remark=f"queries and keys moved by {n}, and scores changed")
     torn = score(q, k, at + 1, at)
     yield _felt(Comparison("score", plain, torn, equal(subject.precision, 1)))
 
@@ -107,7 +107,7 @@ def _felt(comparison: Comparison) -> Comparison:
 
 LAW = Law(
     name="shift",
-    says="with relative positions, moving every token alike changes nothing, and moving one side alone changes the scores",
+    says="with relative positions, moving every token alike changes nothing, and moving one side changes the scores",
     applies=applies,
     cases=cases,
     probe=probe,

@@ -1,9 +1,11 @@
-"""From a failing case to the smallest one: numbers are lowered while the law still fails. Tensors are redrawn, never edited."""
+"""From a failing case to the smallest: numbers are lowered while the law still fails. Tensors are drawn anew."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
 from threefold.laws.case import Case
 from threefold.laws.compare import Finding
@@ -29,13 +31,13 @@ def _length(fails: Fails, case: Case, found: Finding, deadline: float) -> tuple[
     for T in _ascending(case.T):
         if time.monotonic() > deadline:
             return best
-        if hit := _free(fails, case.but(T=T)):
+        if hit := _free(fails, replace(case, T=T)):
             best = hit
             break
         low = T
     while best[0].T - low > 1 and time.monotonic() < deadline:
         middle = (low + best[0].T) // 2
-        if hit := _free(fails, case.but(T=middle)):
+        if hit := _free(fails, replace(case, T=middle)):
             best = hit
         else:
             low = middle
@@ -44,12 +46,12 @@ def _length(fails: Fails, case: Case, found: Finding, deadline: float) -> tuple[
 
 def _free(fails: Fails, case: Case) -> tuple[Case, Finding] | None:
     """Fails with the position free, and then at one position alone."""
-    free = case.but(at=None, feature=None)
+    free = replace(case, at=None, feature=None)
     found = fails(free)
     if found is None or case.at is None:
         return (free, found) if found else None
     for at in [found.at] if found.at is not None else range(min(case.T + 1, 16)):
-        single = free.but(at=at)
+        single = replace(free, at=at)
         if alone := fails(single):
             return single, alone
     return None
@@ -60,7 +62,8 @@ def _number(fails: Fails, case: Case, found: Finding, name: str, deadline: float
     for value in () if unspoken else _lower(case, name):
         if time.monotonic() > deadline:
             break
-        smaller = case.but(**{name: value})
+        changed: dict[str, Any] = {name: value}
+        smaller = replace(case, **changed)
         if hit := fails(smaller):
             return smaller, hit
     return case, found

@@ -88,7 +88,7 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
 
 def _taught(subject: Subject, module: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Outputs, and by name the gradients of one weighted sum of them."""
-    held = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    held: dict[str, Tensor] = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not subject.vocabulary:
         x = x.detach().requires_grad_()
         held = {"x": x, **held}
@@ -153,7 +153,7 @@ def _near(
     steepness: Callable[[], float],
     size: float = 0.0,
 ) -> Iterator[Comparison]:
-    """Relative root mean square, forgiven where the function itself is so steep that rounding its inputs does as much."""
+    """Relative root mean square, forgiven where the function is so steep that rounding its inputs does as much."""
     distance = _rms(got, expected, size)
     if distance > limit:
         limit = max(limit, conditioned(steepness()))

@@ -105,7 +105,7 @@ class Subject(ABC):
         return built[dtype]
 
     def scores(self) -> dict[str, tuple[Score, tuple[int, ...]]]:
-        """By name, functions (q, k, q_at, k_at) -> scores of its own position modules, and the shape of a token's heads."""
+        """By name, functions (q, k, q_at, k_at) -> scores of its position modules, and the shape of a token's heads."""
         return {}
 
     def run(

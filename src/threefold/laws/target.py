@@ -90,7 +90,7 @@ def subject_of(
         return FeatureSubject(made, name=name)
     if not isinstance(made, nn.Module):
         raise InputError(
-            f"{name} is a {type(made).__name__}: give a module, a class of one, a factory of one, or a function of a sequence."
+            f"{name} is a {type(made).__name__}: give a module, its class, a factory, or a function of a sequence."
         )
     return ModuleSubject(make, name, claims, width, vocabulary)
 

@@ -31,14 +31,14 @@ def resolution(order: int, value: float, dtype: torch.dtype) -> float:
 def rounded(dtype: torch.dtype, T: int, scale: float) -> float:
     """A narrow run beside a float64 run from the same (rounded) weights and inputs, relative root mean square.
 
-    Scores are products of two inputs, so that their rounding grows with scale squared, and a weight is the exponential of a
-    score: its relative error is the score's absolute one. Past 1 a limit says nothing; then only finiteness is asked.
+    Scores are products of two inputs, so that their rounding grows with scale squared, and a weight is the exponential
+    of a score: its relative error is the score's absolute one. Past 1 a limit says nothing; only finiteness is asked.
     """
     return 16 * torch.finfo(dtype).eps * max(1.0, scale) ** 2 * sqrt(max(1.0, T / SHORT))
 
 
 def conditioned(response: float) -> float:
-    """What may be lost where the function itself is steep: 16 times what one rounding of inputs and weights does to it."""
+    """What may be lost where the function is steep: 16 times what one rounding of inputs and weights does to it."""
     return 16 * response
 
 

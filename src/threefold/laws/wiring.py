@@ -1,4 +1,4 @@
-"""How to call a module that nobody here wrote: read off its signature and attributes, and tried before it is believed."""
+"""How to call a module that nobody here wrote: read off its signature and attributes, tried before it is believed."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Wiring:
     steps: bool = False  # has step(x_t, state)
     said: tuple[str, ...] = field(default=())
 
-    def saying(self, sentence: str, **changes: Any) -> Wiring:
-        """The wiring with a change and the sentence that tells of it."""
-        return replace(self, said=(*self.said, sentence), **changes)
+    def saying(self, sentence: str) -> Wiring:
+        """The wiring, and a sentence that tells of a change to it."""
+        return replace(self, said=(*self.said, sentence))
 
 
 def read(module: nn.Module) -> Wiring:
@@ -47,7 +47,7 @@ def read(module: nn.Module) -> Wiring:
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not named:
         raise InputError(
-            f"{type(module).__name__}.forward takes no input by name: give a module whose forward takes the sequence first."
+            f"{type(module).__name__}.forward takes no input by name: give one whose forward takes the sequence first."
         )
     required = [p.name for p in parameters if p.default is p.empty and p.name in named]
     xs = tuple(name for name in required if name in ("query", "key", "value", "q", "k", "v")) or (named[0],)
@@ -71,7 +71,7 @@ def read(module: nn.Module) -> Wiring:
         steps=callable(getattr(module, "step", None)),
     )
     if flags and not flags[0]:
-        wiring = wiring.saying("batch_first is False: time is the first axis", time_first=True)
+        wiring = replace(wiring.saying("batch_first is False: time is the first axis"), time_first=True)
     return wiring
 
 
