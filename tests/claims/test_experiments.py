@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from threefold.claims import find
-from threefold.claims.claim import Outcome
+from threefold.claims import experiments, find
+from threefold.claims.claim import Claim, Outcome
 from threefold.claims.experiments import catalogue
 from threefold.claims.experiments.experiment import Experiment, at, finished, flat, paired, plain
 from threefold.errors import InputError
@@ -49,6 +49,15 @@ def test_nothing_recorded_says_what_to_type(tmp_path: Path) -> None:
     assert verdict.outcome is Outcome.NOT_RUN
     assert "`threefold compare sentiment --vary 'model.mixer=lstm,gru' --seeds 5" in verdict.limits
     assert not verdict.numbers
+
+
+@pytest.mark.parametrize("claim", experiments.CLAIMS, ids=lambda claim: claim.id)
+def test_each_names_recipe_measure_seeds_and_rule(claim: Claim, tmp_path: Path) -> None:
+    says = claim.corrected
+    assert says.startswith("decided by E") and "5 paired seeds" in says and "95 % bootstrap interval" in says
+    assert any(f"(recipe {experiment.recipe}): " in says for experiment in catalogue.EXPERIMENTS)
+    limits = claim.evidence(tmp_path).limits
+    assert "`threefold compare " in limits or "`threefold claims " in limits
 
 
 def test_too_few_seeds_are_not_enough(tmp_path: Path) -> None:

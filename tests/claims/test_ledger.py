@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from threefold.claims import CLAIMS, SUBJECTS, find
-from threefold.claims.claim import Claim, Outcome
-from threefold.claims.judge import judge
+from threefold.claims.claim import Claim, Outcome, Side
+from threefold.claims.judge import reproduce
 
 LEDGER = {
     "TRUE": """
@@ -84,11 +86,17 @@ def test_only_definitions_and_blanks_stand_without_evidence() -> None:
 
 
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.computes and c.recorded], ids=lambda c: c.id)
-def test_the_numbers_give_the_recorded_verdict(claim: Claim) -> None:
-    (judged,) = judge([claim])
-    wrong = [str(n) for n in judged.verdict.numbers if not n.holds]
-    assert not judged.moved, (judged.verdict.outcome, wrong, judged.verdict.limits)
-    assert bool(judged.verdict.counter_example) == (claim.recorded in (Outcome.FALSE, Outcome.CONDITIONAL))
+def test_the_lines_shown_to_reproduce_it_give_the_recorded_verdict(
+    claim: Claim, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    exec("\n".join(reproduce(claim)), names)
+    verdict = names["verdict"]
+    wrong = [str(n) for n in verdict.numbers if not n.holds]
+    assert not claim.moved(verdict), (verdict.outcome, wrong, verdict.limits)
+    assert capsys.readouterr().out.splitlines()[0] == verdict.outcome.value
+    assert bool(verdict.counter_example) == (claim.recorded in (Outcome.FALSE, Outcome.CONDITIONAL))
     if claim.recorded is Outcome.CONDITIONAL:
-        sides = {number.side.name: number.holds for number in judged.verdict.numbers if number.holds}
-        assert "WHEN" in sides, "a conditional claim shows a case where it holds"
+        held = {number.side for number in verdict.numbers if number.holds}
+        failed = {number.side for number in verdict.numbers if not number.holds}
+        assert Side.WHEN in held and Side.OTHERWISE in failed, "a case on each side of the condition"

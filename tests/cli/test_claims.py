@@ -35,14 +35,6 @@ def test_one_claim_in_detail(capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 statements: 1 true, 1 false; all as recorded." in shown
 
 
-def test_the_three_lines_of_python_work(capsys: pytest.CaptureFixture[str]) -> None:
-    from threefold.claims import find
-    from threefold.claims.judge import reproduce
-
-    exec("\n".join(reproduce(find("002-2a-x1"))), {})
-    assert capsys.readouterr().out.startswith("false\n‖x_1‖")
-
-
 def test_a_table_by_subject(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--subject", "copying"]) == 0
     shown = capsys.readouterr().out

@@ -88,7 +88,7 @@ def tally(judged: Iterable[Judged]) -> str:
     """`243 statements: 97 true, ...`"""
     count = Counter(each.verdict.outcome for each in judged)
     parts = [f"{count[outcome]} {outcome.value}" for outcome in Outcome if count[outcome]]
-    return f"{count.total()} statements: {', '.join(parts)}"
+    return f"{count.total()} statement{'s' if count.total() != 1 else ''}: {', '.join(parts)}"
 
 
 def reproduce(claim: Claim) -> list[str]:

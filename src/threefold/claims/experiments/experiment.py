@@ -88,6 +88,16 @@ class Question:
     measure: Callable[[Pair], float]
     within: float | None = None
 
+    @property
+    def rule(self) -> str:
+        """The experiment, its recipe, what is measured, on how many seeds, and what decides."""
+        e, bound = self.experiment, "above 0" if self.within is None else f"within ±{self.within:g}"
+        against = "below 0" if self.within is None else "outside"
+        return (
+            f"{e.id}, {e.asks} (recipe {e.recipe}): {self.what}. Supported if the 95 % bootstrap interval over "
+            f"{e.seeds} paired seeds lies {bound}, refuted if {against}, else undecided"
+        )
+
     def decide(self, interval: Interval) -> Outcome:
         """Supported, refuted or undecided."""
         if self.within is not None:

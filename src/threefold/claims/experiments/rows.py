@@ -10,8 +10,8 @@ from threefold.claims.experiments.experiment import Question, asked
 
 def row(id: str, says: str, *questions: Question, sources: tuple[str, ...] = ()) -> Claim:
     """A statement whose verdict is read from run records."""
-    asks = "; ".join(dict.fromkeys(f"{q.experiment.id}: {q.experiment.asks}" for q in questions))
-    return claim(id, says, f"decided by {asks}", sources=sources, subject="experiments")(asked(*questions))
+    rules = "; and ".join(question.rule for question in questions)
+    return claim(id, says, f"decided by {rules}", sources=sources, subject="experiments")(asked(*questions))
 
 
 ACCURACY = Question(c.E1, "accuracy, LSTM − GRU", m.difference("accuracy", "lstm", "gru"), within=0.01)
