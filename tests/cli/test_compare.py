@@ -1,6 +1,7 @@
 """A comparison runs every variant with every seed, continues where it stood, and says what the differences prove."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,5 +113,14 @@ def test_a_job_in_a_fresh_interpreter(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_on_a_local_ray(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed (extra cluster)")
     assert threefold([*WORDS, "--run", str(tmp_path), "--on", "ray"]) == 0
     assert capsys.readouterr().out.count(": done") == 4
+
+
+def test_without_ray_it_says_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert threefold([*WORDS, "--run", str(tmp_path), "--on", "ray"]) == 2
+    assert "pip install 'threefold[cluster]'" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -55,25 +56,53 @@ def test_a_file_is_fetched_once(site: tuple[Path, str]) -> None:
     assert len(Quiet.asked) == 1
 
 
-@pytest.mark.parametrize("kind", ["zip", "tar.bz2"])
-def test_an_archive_is_unpacked(site: tuple[Path, str], kind: str) -> None:
-    folder, url = site
+def packed(kind: str, files: dict[str, bytes]) -> bytes:
+    """An archive with a folder `Set` of these files."""
     raw = io.BytesIO()
     if kind == "zip":
         with zipfile.ZipFile(raw, "w") as archive:
-            archive.writestr("Set/train.tsv", "good\t1\n")
-            archive.writestr("Set/test.tsv", "secret\n")
+            for name, content in files.items():
+                archive.writestr(f"Set/{name}", content)
     else:
         with tarfile.open(fileobj=raw, mode="w:bz2") as archive:
-            for name, text in (("train.tsv", b"good\t1\n"), ("test.tsv", b"secret\n")):
+            for name, content in files.items():
                 entry = tarfile.TarInfo(f"Set/{name}")
-                entry.size = len(text)
-                archive.addfile(entry, io.BytesIO(text))
-    (folder / f"a.{kind}").write_bytes(raw.getvalue())
-    path = fetch.fetch(source_of(raw.getvalue(), f"{url}/a.{kind}", "Set", "test.tsv"))
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+    return raw.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.bz2"])
+def test_an_archive_is_unpacked(site: tuple[Path, str], kind: str) -> None:
+    folder, url = site
+    raw = packed(kind, {"train.tsv": b"good\t1\n", "test.tsv": b"secret\n"})
+    (folder / f"a.{kind}").write_bytes(raw)
+    path = fetch.fetch(source_of(raw, f"{url}/a.{kind}", "Set", "test.tsv"))
     assert (path / "train.tsv").read_text() == "good\t1\n"
     assert not (path / "test.tsv").exists()
-    assert fetch.fetch(source_of(raw.getvalue(), f"{url}/a.{kind}", "Set", "test.tsv")) == path
+    assert fetch.fetch(source_of(raw, f"{url}/a.{kind}", "Set", "test.tsv")) == path
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.bz2"])
+def test_an_interrupted_unpacking_leaves_nothing(site: tuple[Path, str], kind: str) -> None:
+    """The archive is as its checksum says, and cut all the same: half a set must not be taken for all of it."""
+    folder, url = site
+    texts = {f"{n}.tsv": os.urandom(30_000) for n in range(4)}
+    raw = packed(kind, texts)[:60_000]
+    (folder / f"a.{kind}").write_bytes(raw)
+    source = source_of(raw, f"{url}/a.{kind}", "Set")
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        fetch.fetch(source)
+    assert not fetch.place(source).exists()
+    assert [path.name for path in fetch.place(source).parent.iterdir()] == [f"a.{kind}"]
+
+
+def test_an_archive_of_something_else(site: tuple[Path, str]) -> None:
+    folder, url = site
+    raw = packed("zip", {"train.tsv": b"good\t1\n"})
+    (folder / "a.zip").write_bytes(raw)
+    with pytest.raises(InputError, match="holds no folder 'Other'"):
+        fetch.fetch(source_of(raw, f"{url}/a.zip", "Other"))
 
 
 def test_a_wrong_checksum_leaves_nothing(site: tuple[Path, str]) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import tarfile
+import tempfile
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from threefold.data.cache import folder
+from threefold.data.cache import folder, make_once
 from threefold.errors import InputError, nearest, require
 
 
@@ -96,15 +100,12 @@ def fetch(what: Source, *, progress: bool = False) -> Path:
     path = place(what)
     if path.exists() and what.unpacked:
         return path
-    base = folder() / "fetched" / what.name
-    processor = _unpacker(what)
     try:
-        pooch.retrieve(
+        file = pooch.retrieve(
             what.url,
             known_hash=what.checksum,
             fname=what.file,
-            path=base,
-            processor=processor,
+            path=folder() / "fetched" / what.name,
             downloader=pooch.HTTPDownloader(progressbar=progress, timeout=60),
         )
     except ValueError as error:
@@ -113,18 +114,20 @@ def fetch(what: Source, *, progress: bool = False) -> Path:
         raise InputError(
             f"{what.name} could not be fetched from {what.url} ({type(error).__name__}: {error})."
         ) from None
-    if what.unlabelled and (path / what.unlabelled).exists():
-        (path / what.unlabelled).rename(path / f"{what.unlabelled}.unlabelled")
-    require(path.exists(), f"{what.file} was fetched, but holds no {what.unpacked!r}.")
-    return path
+    return make_once(path, lambda draft: _unpack(Path(file), what, draft)) if what.unpacked else path
 
 
-def _unpacker(what: Source) -> object:
-    """Pooch's processor for the archive's kind."""
-    import pooch
-
-    if not what.unpacked:
-        return None
-    if what.file.endswith(".zip"):
-        return pooch.Unzip(extract_dir=".")
-    return pooch.Untar(extract_dir=".")
+def _unpack(file: Path, what: Source, draft: Path) -> None:
+    """Fill `draft` with the archive's folder; whoever is interrupted here leaves nothing that looks complete."""
+    with tempfile.TemporaryDirectory(dir=draft.parent) as space:
+        try:
+            if file.suffix == ".zip":
+                shutil.unpack_archive(file, space)
+            else:
+                shutil.unpack_archive(file, space, filter="data")
+        except (shutil.ReadError, zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
+            raise InputError(f"{file} cannot be unpacked ({error}): delete it and fetch again.") from None
+        inside = Path(space) / what.unpacked
+        require(inside.is_dir(), f"{what.file} was fetched, but holds no folder {what.unpacked!r}.")
+        for each in inside.iterdir():
+            each.rename(draft / f"{each.name}{'.unlabelled' if each.name == what.unlabelled else ''}")
