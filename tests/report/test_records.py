@@ -1,15 +1,20 @@
 """Runs are named by what differs, grouped by what they learn, and say no more than they can decide."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from threefold.errors import InputError
-from threefold.report.records import Record, all_of, flatten, group, named
+from threefold.report.records import Record, all_of, family, flatten, group
 from threefold.report.sections import runs as section
 from threefold.report.statistics import interval, main_metric, sentences, wilson
+from threefold.specs.attention import Linear
+from threefold.specs.cross import Bidirectional
+from threefold.specs.features import Relu
+from threefold.specs.recurrent import GRU
 
 LINEAR = {"spec": "Linear", "heads": 2, "features": {"spec": "Taylor", "degree": 2, "odd": False}}
 
@@ -42,8 +47,18 @@ def two(difference: float, seeds: int) -> Any:
 
 def test_a_variant_is_named_by_what_differs() -> None:
     assert list(two(0.01, 2).variants) == ["LSTM", "Taylor 2"]
-    assert named({"spec": "Softmax"}) == "Softmax"
-    assert flatten({"a": {"b": 1}, "c": [LINEAR, LINEAR]}) == {"a.b": "1", "c": "Taylor 2"}
+    assert flatten({"a": {"b": 1}, "c": [LINEAR, LINEAR]}, family) == {"a.b": "1", "c": "Taylor 2"}
+    assert flatten({"a": {"spec": "Adam", "lr": 2}, "b": [1, 2]}, family) == {"a": "Adam", "a.lr": "2", "b": "1 2"}
+    assert family(Linear(heads=2, features=Relu())) == "Linear Relu"
+    assert family(Bidirectional(GRU())) == "GRU both ways"
+
+
+def test_sizes_are_told_where_they_tell_apart() -> None:
+    wide, narrow = record({"spec": "LSTM", "hidden": 64}, 0, 0.5), record({"spec": "LSTM", "hidden": 8}, 0, 0.5)
+    assert list(group([wide, narrow])[0].variants) == ["LSTM(hidden=64)", "LSTM(hidden=8)"]
+    faster = record({"spec": "LSTM"}, 0, 0.5)
+    faster.recipe["train"]["lr"] = 0.01
+    assert list(group([record({"spec": "LSTM"}, 0, 0.5), faster])[0].variants) == ["lr 0.001", "lr 0.01"]
 
 
 def test_few_seeds_decide_nothing() -> None:
@@ -65,6 +80,20 @@ def test_seeds_that_disagree_do_not_decide() -> None:
     assert "not decided" in said
 
 
+def test_equal_runs_are_said_to_be_equal() -> None:
+    (said,) = sentences(two(0.0, 5), "accuracy")
+    assert said == "LSTM and Taylor 2: equal in these runs (the same accuracy with each of 5 seeds)."
+
+
+def test_one_run_is_resampled_over_its_test_texts() -> None:
+    one = record({"spec": "LSTM"}, 0, 0.8)
+    test = {"kind": "test", "cer": 0.25, "wrong_characters": [[0, 10], [5, 10], [0, 10], [5, 10]]}
+    found = interval((replace(one, rows=(test,)),), "cer")
+    assert found.mean == 0.25 and found.low == 0.0 and found.high == 0.5
+    del test["wrong_characters"]
+    assert interval((replace(one, rows=(test,)),), "cer").low == 0.25
+
+
 def test_wilson_against_published_values() -> None:
     # 8 of 10: the 95% Wilson interval is (0.4902, 0.9433)
     found = wilson(0.8, 10)
@@ -82,7 +111,7 @@ def test_section_shows_the_numbers() -> None:
     table = built.parts[3]
     assert table.rows[0] == ("LSTM", 2, 10, 2.0, pytest.approx(0.7005), 0.5)
     training = built.parts[0].series[0]
-    assert len(training.x) <= 160 and training.low == training.high == training.y
+    assert len(training.x) <= 60 and training.low == training.high == training.y
 
 
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:

@@ -150,3 +150,14 @@ def test_bootstrap_is_fixed_by_its_seed_and_decides_only_when_it_can() -> None:
     assert clear.low <= clear.mean <= clear.high and clear.decides() == 1
     assert metrics.bootstrap([-0.1, 0.1, 0.2, -0.2]).decides() == 0
     assert metrics.bootstrap([-0.1, -0.2]).decides() == -1
+
+
+def test_wrong_characters_sum_to_the_error_rate() -> None:
+    truths, guesses = ["four lucky", "market", "a"], ["foure lucky", "mrkt", ""]
+    pairs = metrics.wrong_characters(truths, guesses)
+    assert pairs == [(1, 10), (2, 6), (1, 1)]
+    cer = metrics.error_rates(truths, guesses)["cer"]
+    found = metrics.bootstrap_ratio(pairs)
+    assert found.mean == cer == 4 / 17
+    assert found.low < found.mean < found.high <= 1
+    assert metrics.bootstrap_ratio([(1, 4)] * 9) == metrics.Interval(0.25, 0.25, 0.25)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,15 @@ from threefold.errors import InputError, require
 from threefold.report.figures import Panel, Section
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from threefold.train.task import Listener
 
 LARGEST = 2**40
 BEAT = 0.32  # seconds of sound between two looks at the text
+LATE = "The encoder reads the sound in both directions, so the text comes when the sound has ended."
 
 
 def dimensions_section(name: str, plan: Plan, sizes: dict[str, int]) -> Section:
@@ -89,25 +93,49 @@ def ear(listen: Callable[[], Listener]) -> Callable[[bytes], Iterator[dict[str, 
             yield {"text": text}
         rest = listener.end()
         spent, length = time.perf_counter() - begun, len(samples) / listener.rate
-        yield {
-            "text": rest,
-            "says": f"{length:.1f} s of sound in {spent:.2f} s (real-time factor {spent / max(length, 1e-9):.2f}); "
-            f"slowest piece {1000 * worst:.0f} ms.",
-        }
+        yield {"text": rest, "says": f"{_took(length, spent)}; slowest piece {1000 * worst:.0f} ms."}
 
     return hear
+
+
+def ear_at_the_end(transcribe: Callable[[Path], str], rate: int) -> Callable[[bytes], Iterator[dict[str, Any]]]:
+    """Sound in, its whole text out at once, for a model that reads the sound in both directions."""
+
+    def hear(sound: bytes) -> Iterator[dict[str, Any]]:
+        with _kept(sound) as path:
+            length = len(_loaded(path, rate)) / rate
+            begun = time.perf_counter()
+            text = transcribe(path)
+        yield {"text": text, "says": f"{_took(length, time.perf_counter() - begun)}. {LATE}"}
+
+    return hear
+
+
+def _took(length: float, spent: float) -> str:
+    return f"{length:.1f} s of sound in {spent:.2f} s (real-time factor {spent / max(length, 1e-9):.2f})"
 
 
 def _decoded(sound: bytes, rate: int) -> Tensor:
     import torch
 
-    from threefold.data import audio
+    with _kept(sound) as path:
+        return torch.from_numpy(_loaded(path, rate))
 
+
+@contextmanager
+def _kept(sound: bytes) -> Iterator[Path]:
+    """The sound as a file while the block runs."""
     suffix = ".flac" if sound[:4] == b"fLaC" else ".wav"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"upload{suffix}"
         path.write_bytes(sound)
-        try:
-            return torch.from_numpy(audio.load(path, rate))
-        except InputError as error:
-            raise InputError(str(error).replace(str(path), "the sound that was sent")) from None
+        yield path
+
+
+def _loaded(path: Path, rate: int) -> NDArray[np.float32]:
+    from threefold.data import audio
+
+    try:
+        return audio.load(path, rate)
+    except InputError as error:
+        raise InputError(str(error).replace(str(path), "the sound that was sent")) from None

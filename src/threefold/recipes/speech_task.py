@@ -163,7 +163,8 @@ class SpeechTask:
             guesses += self.transcribe(model, batch.frames, batch.frames_valid)
         samples = [{"truth": t, "guess": g} for t, g in list(zip(truths, guesses, strict=True))[:SHOWN]]
         found = metrics.error_rates(truths, guesses) | metrics.similarity(truths, guesses)
-        return {"loss": loss / weight, **found, "samples": samples}
+        wrong = metrics.wrong_characters(truths, guesses)
+        return {"loss": loss / weight, **found, "wrong_characters": wrong, "samples": samples}
 
     def _written_loss(self, model: Speech, batch: SpeechBatch) -> Tensor:
         written = model(batch.frames, batch.tokens, batch.frames_valid, batch.tokens_valid).written.float()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from threefold.errors import InputError
 from threefold.report.figures import Section
 from threefold.report.page import Page
 from threefold.report.records import Group, all_of
 from threefold.report.sections import concepts, cost, runs, samples, speed, trust
 from threefold.report.statistics import interval, main_metric
 from threefold.train.files import read_json
-
-BESIDE = ("laws.json", "claims.json", "speed.json")  # what else may lie beside the runs
 
 
 def page(paths: Iterable[Path], title: str = "Threefold report", findings: tuple[str, ...] = ()) -> Page:
@@ -28,14 +27,10 @@ def page(paths: Iterable[Path], title: str = "Threefold report", findings: tuple
         sections.append(runs.section(group, slug))
         if shown := samples.section(group, slug):
             sections.append(shown)
-    beside = {name: _beside(paths, name) for name in BESIDE}
-    if beside["speed.json"]:
-        sections.append(speed.section(beside["speed.json"]))
+    sections += _beside(paths, "speed.json", speed.section)
     sections.append(cost.section())
-    if beside["laws.json"]:
-        sections.append(trust.laws(beside["laws.json"]))
-    if beside["claims.json"]:
-        sections.append(trust.claims(beside["claims.json"]))
+    sections += _beside(paths, "laws.json", trust.laws)
+    sections += _beside(paths, "claims.json", trust.claims)
     sections.append(concepts.section())
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     lead = "Which sequence model, at what cost, and why to trust it."
@@ -54,10 +49,19 @@ def finding(group: Group) -> str:
     for name, each in found.items():
         best = name if better(metric, each.mean, found[best].mean) else best
     first = found[best]
-    others = len(found) - 1
-    told = f"{metric} {first.mean:.3f} (95% interval {first.low:.3f} to {first.high:.3f})"
-    return f"{group.name}: {best} {told}" + (f", first of {others + 1} variants." if others else ".")
+    known = f" (95% interval {first.low:.3f} to {first.high:.3f})" if first.low < first.high else ""
+    rest = ", ".join(f"{name} {each.mean:.3f}" for name, each in found.items() if name != best)
+    return f"{group.name}: {best} {metric} {first.mean:.3f}{known}" + (f"; {rest}." if rest else ".")
 
 
-def _beside(paths: tuple[Path, ...], name: str) -> Any:
-    return next((read_json(path / name) for path in paths if (path / name).is_file()), None)
+def _beside(paths: tuple[Path, ...], name: str, section: Callable[[Any], Section]) -> list[Section]:
+    """The section about a file that may lie beside the runs."""
+    path = next((path / name for path in paths if (path / name).is_file()), None)
+    if path is None:
+        return []
+    try:
+        return [section(read_json(path))]
+    except (KeyError, TypeError, ValueError):
+        raise InputError(
+            f"{path} is not what `threefold demo` writes: remove it, and run the demonstration again."
+        ) from None

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from threefold.errors import InputError, require
+from threefold.specs.attention import Linear
+from threefold.specs.base import MixerSpec
+from threefold.specs.cross import Bidirectional
+from threefold.specs.features import Taylor
+from threefold.specs.words import say
 from threefold.train.files import read_json
 from threefold.train.record import Run
 
@@ -85,46 +90,61 @@ def group(records: Iterable[Record]) -> list[Group]:
 
 
 def _group(name: str, data: str, members: list[Record]) -> Group:
-    flat = [flatten(record.recipe) for record in members]
-    keys = sorted({key for each in flat for key in each} - {SEED})
-    differing = [key for key in keys if len({each.get(key, "") for each in flat}) > 1]
+    whole, short = _labels(members, say), _labels(members, family)
+    labels = short if len(set(short)) == len(set(whole)) else whole  # sizes are told only where they tell apart
     variants: dict[str, list[Record]] = defaultdict(list)
-    for record, each in zip(members, flat, strict=True):
-        variants[_label(differing, each)].append(record)
+    for record, label in zip(members, labels, strict=True):
+        variants[label].append(record)
     ordered = {label: tuple(sorted(runs, key=lambda r: r.seed)) for label, runs in variants.items()}
     return Group(name.removesuffix("Recipe").lower() or name, data, ordered)
 
 
+def _labels(members: list[Record], tell: Callable[[MixerSpec], str]) -> list[str]:
+    flat = [flatten(record.recipe, tell) for record in members]
+    keys = sorted({key for each in flat for key in each} - {SEED})
+    differing = [key for key in keys if len({each.get(key, "") for each in flat}) > 1]
+    return [_label(differing, each) for each in flat]
+
+
 def _label(differing: list[str], values: dict[str, str]) -> str:
+    """The values that differ, each after its field; a mixer speaks for itself."""
     words = [(key.split(".")[-1], values.get(key, "")) for key in differing if values.get(key)]
-    plain = [value if not _is_number(value) else f"{key} {value}" for key, value in words]
-    return ", ".join(dict.fromkeys(plain)) or "run"
+    plain = [value if key == "mixer" else f"{key} {value}" for key, value in words]
+    return ", ".join(plain) or "run"
 
 
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).replace("e-", "", 1).lstrip("-").isdigit()
-
-
-def flatten(value: Any, path: str = "") -> dict[str, str]:
-    """A recipe as leaves by dotted path; a mixer is one leaf, named as a person would name it."""
-    if isinstance(value, dict) and "features" in value:
-        return {path: named(value)}
+def flatten(value: Any, tell: Callable[[MixerSpec], str], path: str = "") -> dict[str, str]:
+    """A recipe as leaves by dotted path; a mixer is one leaf, told by `tell`."""
     if isinstance(value, dict):
-        inner = {key: flatten(each, f"{path}.{key}" if path else key) for key, each in value.items() if key != "spec"}
-        own = {path: named(value)} if "spec" in value and path else {}
-        return own | {key: text for leaf in inner.values() for key, text in leaf.items()}
+        if mixer := _mixer(value):
+            return {path: tell(mixer)}
+        inner = [flatten(each, tell, f"{path}.{key}" if path else key) for key, each in value.items() if key != "spec"]
+        own = {path: str(value["spec"])} if "spec" in value and path else {}
+        return own | {key: text for leaves in inner for key, text in leaves.items()}
     if isinstance(value, list):
-        texts = [named(each) if isinstance(each, dict) else str(each) for each in value]
+        texts = [text for each in value for text in flatten(each, tell, path).values()]
         return {path: texts[0] if len(set(texts)) == 1 else " ".join(texts)}
     return {path: "" if value is None else str(value)}
 
 
-def named(spec: dict[str, Any]) -> str:
-    """A spec's dictionary as a word or two: LSTM, Softmax, Taylor 2."""
-    features = spec.get("features")
-    if isinstance(features, dict):
-        return f"Taylor {features['degree']}" if features.get("spec") == "Taylor" else f"Linear {features.get('spec')}"
-    return str(spec.get("spec", "?"))
+def _mixer(spec: dict[str, Any]) -> MixerSpec | None:
+    """The mixer that a dictionary of a recipe describes; None for anything else."""
+    try:
+        return MixerSpec.from_dict(spec)
+    except (InputError, TypeError):
+        return None
+
+
+def family(mixer: MixerSpec) -> str:
+    """A mixer without its sizes: LSTM, Softmax, Taylor 2."""
+    match mixer:
+        case Linear(features=Taylor(degree=degree)):
+            return f"Taylor {degree}"
+        case Linear(features=features):
+            return f"Linear {type(features).__name__}"
+        case Bidirectional(mixer=inner):
+            return f"{family(inner)} both ways"
+    return type(mixer).__name__
 
 
 def all_of(paths: Iterable[Path]) -> list[Group]:

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import mean
 
 from threefold.report.records import Group, Record
-from threefold.train.metrics import Interval, better, bootstrap
+from threefold.train.metrics import Interval, better, bootstrap, bootstrap_ratio
 
 ENOUGH_SEEDS = 5
 PREFERRED = ("accuracy", "cer", "wer", "loss")
@@ -20,7 +20,10 @@ def main_metric(group: Group) -> str | None:
 
 
 def interval(runs: tuple[Record, ...], metric: str) -> Interval | None:
-    """Mean and 95% interval: over seeds when there are several, over test examples for one accuracy."""
+    """Mean and 95% interval: over seeds when there are several, else over the test examples of the one run.
+
+    None where nothing was measured; low = mean = high where one run gives nothing to resample.
+    """
     values = [float(run.test[metric]) for run in runs if metric in run.test]
     if not values:
         return None
@@ -29,6 +32,8 @@ def interval(runs: tuple[Record, ...], metric: str) -> Interval | None:
     confusion = runs[0].test.get("confusion")
     if metric == "accuracy" and confusion:
         return wilson(values[0], sum(map(sum, confusion)))
+    if metric == "cer" and (wrong := runs[0].test.get("wrong_characters")):
+        return bootstrap_ratio(wrong)
     return Interval(values[0], values[0], values[0])
 
 
@@ -54,15 +59,20 @@ def _sentence(a: str, b: str, group: Group, metric: str) -> str:
     ahead, behind = (
         (a, b) if better(metric, mean(first[s] for s in common), mean(second[s] for s in common)) else (b, a)
     )
+    if all(first[s] == second[s] for s in common):
+        return f"{a} and {b}: equal in these runs (the same {metric} with each of {_seeds(len(common))})."
     sign = 1 if ahead == a else -1
     found = bootstrap([sign * (first[s] - second[s]) for s in common])
     told = f"{metric} {found.mean:+.4g}, 95% interval {found.low:+.4g} to {found.high:+.4g}, {len(common)} paired seeds"
     if len(common) < ENOUGH_SEEDS:
-        seeds = "1 seed" if len(common) == 1 else f"{len(common)} seeds"
         return (
-            f"{ahead} better than {behind}: not decided by these runs "
-            f"({metric} {found.mean:+.4g} over {seeds}; at least {ENOUGH_SEEDS} paired seeds are needed)."
+            f"{ahead} better than {behind}: not decided by these runs ({metric} {found.mean:+.4g} over "
+            f"{_seeds(len(common))}; at least {ENOUGH_SEEDS} paired seeds are needed)."
         )
     if found.low <= 0 <= found.high:
         return f"{ahead} better than {behind}: not decided by these runs ({told})."
     return f"{ahead} better than {behind}: yes ({told})."
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"

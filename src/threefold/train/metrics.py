@@ -85,6 +85,14 @@ def error_rates(truths: Sequence[str], guesses: Sequence[str]) -> dict[str, floa
     }
 
 
+def wrong_characters(truths: Sequence[str], guesses: Sequence[str]) -> list[tuple[int, int]]:
+    """(edits, characters) of each text: their sums are the CER's, and the texts are what an interval resamples."""
+    from rapidfuzz.distance import Levenshtein
+
+    _paired(truths, guesses)
+    return [(Levenshtein.distance(t.strip(), g.strip()), len(t.strip())) for t, g in zip(truths, guesses, strict=True)]
+
+
 @dataclass(frozen=True)
 class Classification:
     """What a classifier did: counts first, everything else is derived from them."""
@@ -171,6 +179,19 @@ def bootstrap(differences: Sequence[float], *, draws: int = 10_000, seed: int = 
     picks = np.random.default_rng(seed).integers(0, len(values), (draws, len(values)))
     low, high = np.quantile(values[picks].mean(1), (0.025, 0.975))
     return Interval(float(values.mean()), float(low), float(high))
+
+
+def bootstrap_ratio(pairs: Sequence[tuple[int, int]], *, draws: int = 10_000, seed: int = 0) -> Interval:
+    """Sum of firsts over sum of seconds, with its 95% percentile interval under resampling of the pairs."""
+    import numpy as np
+
+    require(len(pairs) > 0, "no pairs: nothing was measured.")
+    values = np.asarray(pairs, dtype=np.float64)
+    picks = np.random.default_rng(seed).integers(0, len(values), (draws, len(values)))
+    sums = values[picks].sum(1)
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], (0.025, 0.975))
+    total = values.sum(0)
+    return Interval(float(total[0] / total[1]), float(low), float(high))
 
 
 def _paired(truths: Sequence[Any], guesses: Sequence[Any]) -> None:

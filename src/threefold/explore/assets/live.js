@@ -8,8 +8,7 @@ async function ask(name, given) {
 }
 
 PANELS.dimensions = function (panel) {
-  const form = node("form", {}, panel.sliders);
-  form.style.gridColumn = "1 / -1";
+  const form = node("form", { class: "fields" }, panel.sliders);
   const fields = {};
   for (const [axis, value] of Object.entries(panel.data.sizes)) {
     const label = node("label", {}, form, `${axis} `);

@@ -65,14 +65,14 @@ function axes(svg, figure, xs, ys, options = {}) {
 // The drawing is as wide as its holder, so that words stay the same size on a phone and on a desk.
 function canvas(holder, figure, height) {
   holder.replaceChildren();
-  FRAME.height = Math.round(FRAME.width * 0.57);
+  FRAME.height = Math.round(Math.min(FRAME.width * 0.57, 420));
   height ??= FRAME.height;
   const svg = node("svg", { class: "chart", viewBox: `0 0 ${FRAME.width} ${height}`, role: "img" }, holder);
   svg.setAttribute("aria-label", `${figure.title}. ${figure.says}`);
   return svg;
 }
 
-function measure(holder) { FRAME.width = Math.max(300, Math.min(640, holder.clientWidth || 560)); }
+function measure(holder) { FRAME.width = Math.max(280, Math.min(940, holder.clientWidth || 560)); }
 
 function drawLines(holder, figure) {
   measure(holder);
@@ -145,7 +145,7 @@ function drawMatrix(holder, figure) {
   const rows = figure.values.length, columns = rows ? figure.values[0].length : 0;
   const named = figure.row_names.length > 0, left = named ? 96 : 40, top = 8, right = 8;
   const cell = (FRAME.width - left - right) / Math.max(1, columns);
-  const tall = figure.printed ? Math.min(40, Math.max(24, cell * .5)) : Math.min(cell, Math.max(2, 300 / Math.max(1, rows)));
+  const tall = figure.printed ? Math.min(40, Math.max(24, cell * .5)) : Math.min(named ? 16 : cell, Math.max(named ? 5 : 2, 300 / Math.max(1, rows)));
   const height = top + tall * rows + 42, svg = canvas(holder, figure, height);
   const flat = figure.values.flat(), low = Math.min(...flat), high = Math.max(...flat);
   figure.values.forEach((row, i) => row.forEach((value, j) => {

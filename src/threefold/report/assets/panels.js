@@ -24,12 +24,18 @@ class Panel {
     const made = node("input", { type: "range", min: 0, max: values.length - 1, step: 1, value: values.indexOf(start) });
     return this.control(name, label, made, () => { const v = values[Number(made.value)]; return [v, show(v)]; });
   }
+  menu(name, label, values) {
+    const made = node("select", {});
+    for (const value of values) node("option", { value }, made, value);
+    return this.control(name, label, made, () => [made.value, ""]);
+  }
   run(update) { this.redraw = update; this.update(); }
   update() {
     const at = {};
     for (const [name, { made, read, shown }] of Object.entries(this.reads)) {
       const [value, text] = read();
-      at[name] = value; shown.textContent = text; made.setAttribute("aria-valuetext", text);
+      at[name] = value; shown.textContent = text;
+      if (text !== "") made.setAttribute("aria-valuetext", text);
     }
     this.redraw(at);
   }
@@ -52,16 +58,13 @@ class Panel {
 }
 const group = (v) => (Number.isInteger(v) ? v.toLocaleString("en") : String(+v.toPrecision(6)));
 
-// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned. "⌈T/64⌉" and "⌊T/64⌋" are numbers of chunks,
-// "[T>64]" is 1 where T is above 64.
+// A polynomial is [[coefficient, {axis: power}], ...], exactly as planned. The axis "⌈T/64⌉" is a number of chunks,
+// and "[T>64]" is 1 where it holds and 0 elsewhere.
 function size(axis, at) {
-  const [source, step] = axis.slice(1, -1).split(/[/>]/);
-  switch (axis[0]) {
-    case "⌈": return Math.ceil(at[source] / Number(step));
-    case "⌊": return Math.floor(at[source] / Number(step));
-    case "[": return Number(at[source] > Number(step));
-    default: return at[axis];
-  }
+  if (axis.startsWith("[")) { const [source, least] = axis.slice(1, -1).split(">"); return Number(at[source] > Number(least)); }
+  if (!axis.startsWith("⌈")) return at[axis];
+  const [source, step] = axis.slice(1, -1).split("/");
+  return Math.ceil(at[source] / Number(step));
 }
 function poly(terms, at) {
   return terms.reduce((sum, [c, powers]) => sum + Object.entries(powers).reduce((p, [axis, n]) => p * size(axis, at) ** n, c), 0);
@@ -77,7 +80,7 @@ const PANELS = {
     const lengths = Array.from({ length: 45 }, (_, i) => Math.round(2 ** (4 + i * 0.25)));
     panel.choice("T", "length T", lengths, 2048, group).choice("B", "batch B", [1, 2, 4, 8, 16, 32, 64], 1)
       .choice("D", "width D", widths, start.width, String).choice("degree", "Taylor degree", degrees, start.degree, String)
-      .choice("measure", "what", measures, measures[0], String);
+      .menu("measure", "what is counted", measures);
     panel.run((at) => {
       const shown = models.filter((m) => m.width === at.D && (m.degree === null || m.degree === at.degree));
       const lines = shown.map((m) => series(m.name, lengths, (T) => poly(m.costs[at.measure], { T, B: at.B })));
@@ -85,7 +88,7 @@ const PANELS = {
       const softmax = shown.find((m) => m.reference), marks = [{ x: at.T, says: "T = " + group(at.T) }];
       const crossings = softmax ? shown.filter((m) => m !== softmax).map((m) => [m.name, crossover(m.costs[at.measure], softmax.costs[at.measure], at.B)]) : [];
       drawLines(panel.drawing, { title: panel.title, says: `${at.measure} against length.`, x: "T (tokens)", y: at.measure, log_x: true, log_y: true, series: lines, marks });
-      const said = crossings.map(([name, T]) => (T === null ? `${name}: never` : T === 0 ? `${name}: at every length` : `${name}: from T = ${group(T)}`));
+      const said = crossings.map(([name, T]) => (T === null ? `${name}: never` : T === 1 ? `${name}: at every length` : `${name}: from T = ${group(T)}`));
       panel.answer.textContent = softmax ? `Less than softmax attention — ${said.join("; ")}.` : "";
       panel.table(["model", at.measure + " at this T and B", "cheaper than softmax from T"], values.map(([name, v]) => {
         const found = crossings.find(([n]) => n === name);
@@ -120,7 +123,7 @@ const PANELS = {
     });
   },
   positions(panel) {
-    panel.choice("d", "width d", [4, 8, 16, 32, 64], 32).slider("T", "positions", 8, 128, 8, 64).choice("what", "encoding", ["sinusoidal", "rotary similarity", "ALiBi"], "sinusoidal");
+    panel.choice("d", "width d", [4, 8, 16, 32, 64], 32).slider("T", "positions", 8, 128, 8, 64).menu("what", "encoding", ["sinusoidal", "rotary similarity", "ALiBi"]);
     panel.run((at) => {
       const theta = (i) => 10000 ** (-(2 * Math.floor(i / 2)) / at.d), rows = spread(0, at.T - 1, at.T);
       const picture = { sinusoidal: () => rows.map((p) => Array.from({ length: at.d }, (_, i) => (i % 2 ? Math.cos : Math.sin)(p * theta(i)))),
@@ -136,12 +139,15 @@ const PANELS = {
 };
 function factorial(n) { return n < 2 ? 1 : n * factorial(n - 1); }
 function taylor(s, degree) { let term = 1, sum = 1; for (let n = 1; n <= degree; n++) { term *= s / n; sum += term; } return sum; }
+// The length from which on `a` costs less than `b`: 1 for always, null for never. Between block sizes the order may
+// change and change back, so the last length at which `a` is not cheaper is what counts.
 function crossover(a, b, B) {
   const cheaper = (T) => poly(a, { T, B }) < poly(b, { T, B });
-  if (cheaper(1)) return 0;
-  let high = 1;
-  while (!cheaper(high)) { high *= 2; if (high > 2 ** 40) return null; }
-  let low = high / 2;
+  let high = 2 ** 40;
+  if (!cheaper(high)) return null;
+  while (high > 1 && cheaper(high / 2)) high /= 2;
+  let low = Math.floor(high / 2);
   while (high - low > 1) { const middle = Math.floor((low + high) / 2); if (cheaper(middle)) high = middle; else low = middle; }
-  return high;
+  for (let T = Math.min(high + 4096, 2 ** 40); T > 0; T--) if (!cheaper(T)) return T + 1;
+  return 1;
 }

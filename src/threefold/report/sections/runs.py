@@ -9,7 +9,7 @@ from threefold.report.figures import Bars, Figure, Lines, Matrix, Row, Section, 
 from threefold.report.records import Group, Record
 from threefold.report.statistics import interval, main_metric, sentences
 
-CURVE_POINTS = 160
+CURVE_POINTS = 60
 
 
 def section(group: Group, slug: str) -> Section:
@@ -29,8 +29,8 @@ def section(group: Group, slug: str) -> Section:
 
 def _curves(group: Group, kind: str) -> Lines | None:
     says = {
-        "train": "Loss of each training step, smoothed; the band is the spread over seeds.",
-        "valid": "Validation loss.",
+        "train": "Mean of the steps in each window; the band is the spread over seeds.",
+        "valid": "On sentences, images or sounds that are not trained on; the band is the spread over seeds.",
     }
     series = tuple(_series(name, [run.curve(kind, "loss") for run in runs]) for name, runs in group.variants.items())
     drawn = tuple(one for one in series if one.x)

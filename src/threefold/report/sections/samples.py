@@ -20,7 +20,13 @@ def section(group: Group, slug: str) -> Section | None:
         parts += [part for row in rows[:SHOWN] if (part := _part(name, row))]
     if not parts:
         return None
-    return Section(f"{slug}-examples", f"{group.name}: examples", "From the test set, as they came.", tuple(parts))
+    lead = "From the test set, as they came."
+    if any(isinstance(part, Contributions) for part in parts):
+        lead += (
+            " Green words spoke for the guess, red ones against it: the change of its log-probability when the word is "
+            "left out, as a share of the sentence's largest."
+        )
+    return Section(f"{slug}-examples", f"{group.name}: examples", lead, tuple(parts))
 
 
 def _part(name: str, row: dict[str, Any]) -> Sound | Contributions | None:
@@ -28,10 +34,8 @@ def _part(name: str, row: dict[str, Any]) -> Sound | Contributions | None:
         return Sound(name, row["reference"], row["hypothesis"], _sound(row.get("wav", "")), _pictures(row))
     if "words" in row:
         words = tuple((str(word), float(weight)) for word, weight in row["words"])
-        says = (
-            f"Guessed {row['guess']}, labelled {row['label']}. Green words spoke for the guess, red ones against: "
-            "the change of its log-probability when the word is left out, as a share of the largest."
-        )
+        right = "rightly" if row["guess"] == row["label"] else f"wrongly, labelled {row['label']}"
+        says = f"Guessed {row['guess']}, {right}."
         return Contributions(name, says, words)
     return None
 

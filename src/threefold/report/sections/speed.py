@@ -10,7 +10,7 @@ Rows = list[dict[str, Any]]
 
 
 def section(measured: dict[str, Any]) -> Section:
-    """Rows of {mixer, T, milliseconds, flops, saved, planned_saved} as curves, and the table with both."""
+    """Rows of {mixer, T, milliseconds, flops, planned, counted, here} as curves, and the table with all."""
     rows: Rows = measured["rows"]
     lead = (
         f"Measured on {measured['machine']}, {measured['threads']} threads, width {measured['width']}, "
@@ -24,9 +24,9 @@ def section(measured: dict[str, Any]) -> Section:
     )
     kept = _grown(
         "Bytes kept for the backward pass",
-        "Counted as autograd keeps them; the plan gives the same number before anything is built.",
+        "Kept by the path that ran on this machine. The plan is of the definition, and is what is counted of that.",
         "bytes",
-        _curves(rows, "saved"),
+        _curves(rows, "here"),
     )
     return Section("speed", "Time and memory", lead, (time, kept, _both(rows)))
 
@@ -45,11 +45,14 @@ def _grown(title: str, says: str, y: str, series: tuple[Series, ...]) -> Lines:
 
 
 def _both(rows: Rows) -> Table:
-    header = ("mixer", "T", "planned FLOPs", "milliseconds", "GFLOP/s", "planned bytes kept", "counted bytes kept")
+    header = ("mixer", "T", "planned FLOPs", "milliseconds", "GFLOP/s", "bytes planned", "bytes counted", "kept here")
     numbers: list[Row] = []
     for row in rows:
         rate = row["flops"] / row["milliseconds"] / 1e6
-        numbers.append(
-            (row["mixer"], row["T"], row["flops"], row["milliseconds"], rate, row["planned_saved"], row["saved"])
-        )
-    return Table("Planned beside measured", header, tuple(numbers))
+        kept = (row["planned"], row["counted"], row["here"])
+        numbers.append((row["mixer"], row["T"], row["flops"], row["milliseconds"], rate, *kept))
+    says = (
+        "Bytes kept for the backward pass, three times: planned before anything was built, counted on the definition, "
+        "and kept by this machine's own path, which may keep more to be fast or less by computing it again."
+    )
+    return Table("Planned beside measured", header, tuple(numbers), says)
