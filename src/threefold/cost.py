@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 from threefold.poly import B, Number, Poly, S, T, as_poly, axis_poly, beyond, chunks, ragged
 
@@ -76,13 +77,20 @@ class Cost:
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self) if f.name != "temporary"}
         return Cost(**sums, temporary=self.temporary | other.temporary)
 
+    def mapped(self, change: Callable[[Poly], Poly]) -> Cost:
+        """The same with every polynomial changed."""
+        return Cost(
+            **{f.name: change(getattr(self, f.name)) for f in fields(self) if f.name != "temporary"},
+            temporary=Most(change(poly) for poly in self.temporary.of),
+        )
+
+    def placed(self, sizes: Mapping[str, Number]) -> Cost:
+        """The same with some axes given a size."""
+        return self.mapped(lambda poly: poly.placed(sizes))
+
     def at(self, **sizes: Number) -> Cost:
         """The same with some axes given a size."""
         return self.placed(sizes)
-
-    def placed(self, sizes: Mapping[str, Number]) -> Cost:
-        """The same, the sizes as a mapping."""
-        return Cost(**{f.name: getattr(self, f.name).placed(sizes) for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -96,7 +104,9 @@ class Plan:
     note: str = ""
     when: Poly = ONE  # 0 at sizes where another way is taken; there the part is left out
 
-    @property
+    weights: tuple[tuple[str, int], ...] = ()  # the names and numbers of its own parameters
+
+    @cached_property
     def total(self) -> Cost:
         """Own cost and that of every part."""
         return sum((part.total for part in self.parts), self.own)
@@ -108,12 +118,16 @@ class Plan:
         for part in self.parts:
             yield from part.walk(here)
 
+    def mapped(self, change: Callable[[Poly], Poly]) -> Plan:
+        """The same tree with every polynomial changed. Ways that are then not taken are left out."""
+        shape = tuple(change(as_poly(size)) for size in self.shape)
+        parts = tuple(part for part in (each.mapped(change) for each in self.parts) if part.when)
+        return replace(self, own=self.own.mapped(change), parts=parts, shape=shape, when=change(self.when))
+
+    def placed(self, sizes: Mapping[str, Number]) -> Plan:
+        """The same tree with some axes given a size."""
+        return self.mapped(lambda poly: poly.placed(sizes))
+
     def at(self, **sizes: Number) -> Plan:
         """The same tree with some axes given a size."""
         return self.placed(sizes)
-
-    def placed(self, sizes: Mapping[str, Number]) -> Plan:
-        """The same, the sizes as a mapping. Ways that are not taken at these sizes are left out."""
-        shape = tuple(as_poly(size).placed(sizes) for size in self.shape)
-        parts = tuple(part for part in (each.placed(sizes) for each in self.parts) if part.when)
-        return replace(self, own=self.own.placed(sizes), parts=parts, shape=shape, when=self.when.placed(sizes))

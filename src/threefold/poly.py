@@ -114,6 +114,20 @@ class Poly:
         require(isinstance(value, int), f"{self} is not a whole number.")
         return int(value)
 
+    def settled(self, sizes: Mapping[str, Number]) -> Poly:
+        """The law around these sizes: every [T>C] takes its value there, and T itself stays open."""
+        found = {axis for key in self._terms for axis, _ in key if axis[0] == "["}
+        return self._replaced({axis: value for axis in found if (value := _size(axis, sizes)) is not None})
+
+    def _replaced(self, values: Mapping[str, Number]) -> Poly:
+        result = Poly({})
+        for key, value in self._terms.items():
+            term = Poly({tuple(pair for pair in key if pair[0] not in values): value})
+            for axis, power in key:
+                term = term * values.get(axis, 1) ** power
+            result += term
+        return result if values else self
+
     def smooth(self) -> Poly:
         """The law of long sequences: ⌈T/C⌉ read as T/C, which is exact at multiples of C, and [T>C] as 1."""
         result = Poly({})

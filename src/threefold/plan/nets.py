@@ -116,6 +116,8 @@ def embedded(s: Sheet, vocab: int, width: int, batch: Poly, length: Poly, name: 
         if bias:
             s.weight(f"{name} bias", width)
         s.keep(s.given(batch, length, width=INTEGER))
+        with s.part("tokens, as one-hot"):
+            s.says((batch, length, vocab), "in memory one number each")
         x = s.new(batch, length, width)
         s.says(x)
     return x
@@ -154,7 +156,7 @@ def logits(s: Sheet, spec: LMSpec, x: Signal) -> Signal:
         y = s.linear(x, spec.vocab, bias=False, name=name)
         if spec.output_bias:
             s.weight("output bias", spec.vocab)
-        s.says(y, "the embedding's matrix" if spec.tied else "")
+        s.says(y, "the embedding's matrix; softmax keeps the shape" if spec.tied else "softmax keeps the shape")
     return y
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from threefold.cost import ONE, ZERO, Cost, Most, Plan, Poly, as_poly, axis_poly
 from threefold.plan.conventions import Conventions
@@ -25,10 +26,11 @@ class _Part:
     largest: set[Poly] = field(default_factory=set)
     parts: list[Plan] = field(default_factory=list)
     when: Poly = ONE
+    weights: list[tuple[str, int]] = field(default_factory=list)
 
     def plan(self) -> Plan:
         cost = Cost(**self.sums, temporary=Most(self.largest))
-        return Plan(self.name, cost, tuple(self.parts), self.shape, self.note, self.when)
+        return Plan(self.name, cost, tuple(self.parts), self.shape, self.note, self.when, tuple(self.weights))
 
 
 class Sheet:
@@ -97,7 +99,8 @@ class Sheet:
         if name in self._weights:
             return
         self._weights.add(name)
-        self.add(params=volume(shape))
+        self._open[-1].weights.append((name, prod(shape)))
+        self.add(params=prod(shape))
 
     # signals
 
