@@ -79,7 +79,7 @@ def test_printed_digits(digits: str, right: float, wrong: float) -> None:
 def test_a_false_verdict_names_the_number_when_no_counter_example_is_given() -> None:
     evidence = Evidence()
     evidence.said("2 + 2", torch.tensor(4.0), equals(5.0))
-    assert evidence.verdict().counter_example == "2 + 2 = 4 (not = 5.0)"
+    assert evidence.verdict().counter_example == "2 + 2 = 4 (not = 5)"
 
 
 def test_a_correction_that_fails_is_told() -> None:

@@ -73,8 +73,7 @@ def below(bound: float) -> Need:
 
 def equals(target: Value | bool) -> Need:
     """Exactly this integer, word or truth value."""
-    shown = f"{target:,}" if isinstance(target, int) and not isinstance(target, bool) else str(target)
-    return Need(f"= {shown}", lambda value: value == target)
+    return Need(f"= {shown(target)}", lambda value: value == target)
 
 
 def near(target: float, within: float) -> Need:
@@ -106,8 +105,10 @@ class Number:
 
 def shown(value: Value) -> str:
     """A number as a person writes it: exact integers with separators, six digits otherwise."""
-    if isinstance(value, bool | str):
-        return str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
     if isinstance(value, int):
         return f"{value:,}"
     return "nan" if isnan(value) else f"{value:.6g}"

@@ -88,7 +88,7 @@ def shared(e: Evidence) -> None:
 @claim(
     "003-5.3-same",
     "equal attention weights give identical blocks",
-    "if and only if a_nm = a_n′m′",
+    "if and only if `a_{nm} = a_{n′m′}`",
     recorded=Outcome.TRUE,
 )
 def same_weights(e: Evidence) -> None:
