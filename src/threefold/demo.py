@@ -34,7 +34,7 @@ FOLDER = Path("runs") / "demo"
 MIXERS: dict[str, MixerSpec] = {
     "LSTM": LSTM(),
     "GRU": GRU(),
-    "softmax": Softmax(heads=2, position=Rotary()),
+    "Softmax": Softmax(heads=2, position=Rotary()),
     "Taylor 2": Linear(heads=2, key_dim=8, features=Taylor(2), position=Rotary()),
 }
 SEEDS = range(5)  # fewer decide nothing
@@ -227,7 +227,7 @@ def lines(folder: Path) -> list[str]:
 def crossover() -> str:
     """From which length on the other mixers need fewer FLOPs than softmax attention, by their plans."""
     plans = {name: (spec.plan(WIDTH).total.forward + spec.plan(WIDTH).total.backward) for name, spec in MIXERS.items()}
-    softmax = plans.pop("softmax")
+    softmax = plans.pop("Softmax")
     told = []
     for name, flops in plans.items():
         dearer = [T for T in range(LENGTHS[-1] + 1) if flops(B=1, T=T) >= softmax(B=1, T=T)]

@@ -20,7 +20,7 @@ from threefold.report.figures import (
     Sound,
     Table,
 )
-from threefold.report.page import Page, difference, render, shown, write
+from threefold.report.page import Page, coded, difference, render, shown, write
 
 HOSTILE = '</script><script>document.title="run"</script><img src=x onerror="document.title=\'run\'">'
 
@@ -158,6 +158,11 @@ def test_difference_names_what_is_missing_and_what_is_extra() -> None:
 
 def test_shown() -> None:
     assert [shown(v) for v in (None, True, 12345, 0.123456, "x")] == ["–", "yes", "12,345", "0.1235", "x"]
+
+
+def test_backticks_are_code_and_nothing_else_is_markup() -> None:
+    assert coded("run `threefold demo` now") == "run <code>threefold demo</code> now"
+    assert coded("`<b>` & <i>") == "<code>&lt;b&gt;</code> &amp; &lt;i&gt;"
 
 
 def test_data_cannot_end_its_element() -> None:

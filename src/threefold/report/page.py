@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["shown"] = shown
+    environment.filters |= {"shown": shown, "coded": coded}
     return environment
 
 
@@ -145,6 +146,13 @@ def shown(value: Any) -> str:
         case float():
             return f"{value:.4g}"
     return str(value)
+
+
+def coded(text: str) -> Any:
+    """What stands between `backticks` as code. The text is escaped before anything becomes markup."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 __all__ = ["Page", "Table", "difference", "render", "shown", "write"]

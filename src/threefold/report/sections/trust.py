@@ -55,5 +55,7 @@ def claims(judged: list[dict[str, Any]]) -> Section:
     if moved:
         rows: tuple[Row, ...] = tuple((c["id"], c["says"], c["recorded"], c["verdict"]) for c in moved)
         parts.append(Table("Verdicts that moved", ("id", "statement", "recorded", "found"), rows))
-    lead = f"{len(judged)} statements; `threefold claims ID` shows the evidence of one."
+    every: tuple[Row, ...] = tuple((c["id"], c["verdict"], c["says"]) for c in judged)
+    parts.append(Table("Every statement", ("id", "verdict", "as it was made"), every))
+    lead = f"{len(judged)} statements; `threefold claims ID` shows the numbers that decide one."
     return Section("claims", "Claims of the source documents", lead, tuple(parts))
