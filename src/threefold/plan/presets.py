@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from threefold.errors import InputError, nearest, require
+from threefold.errors import InputError, nearest
 from threefold.specs.attention import Softmax
 from threefold.specs.cross import CrossAttention
 from threefold.specs.nets import FFN, Bend, NetSpec, Norm, Seq2SeqSpec, StackSpec, Tying, transformer
@@ -85,10 +85,8 @@ CHANGES: dict[str, tuple[str, Callable[[Seq2SeqSpec], Seq2SeqSpec]]] = {
 }
 
 
-def convention(words: str, spec: NetSpec) -> Seq2SeqSpec:
+def convention(words: str, spec: Seq2SeqSpec) -> Seq2SeqSpec:
     """The encoder-decoder under a counting convention: `tied3`, `tied-out` or `untied`, then `+b`, `+embbias`, ..."""
-    require(isinstance(spec, Seq2SeqSpec), f"{words!r} is a convention of encoder-decoder models; plan encdec-12-8.")
-    assert isinstance(spec, Seq2SeqSpec)
     first, *rest = words.split("+")
     if first not in TYINGS:
         raise InputError(f"no convention {first!r}{nearest(first, TYINGS)} It begins with {', '.join(TYINGS)}.")

@@ -26,6 +26,8 @@ def cnn(s: Sheet, spec: CNNSpec) -> Signal:
                 x = s.new(B, out, after[at], after[at])
                 s.says(x)
     x = x.view(B, spec.flat)
+    with s.part("flattened"):
+        s.says(x, f"16 × {spec.sides[-1]} × {spec.sides[-1]}")
     for at, out in enumerate((320, 120)):
         with s.part(f"fc{at + 1}"):
             x = s.by_output(s.linear(x, out, bias=True, name=f"fc{at + 1}"))
