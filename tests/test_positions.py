@@ -49,6 +49,7 @@ def turn(x: Tensor, at: int | Tensor, layout: Layout = Layout.INTERLEAVED) -> Te
 
 
 def test_the_32_published_entries() -> None:
+    """T-PE-1."""
     x = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=F64)
     at = torch.tensor([[1, 2, 3, 4]])
     rows = x.expand(1, 4, 4)
@@ -70,6 +71,7 @@ def shift_matrix(step: int, width: int) -> Tensor:
 
 
 def test_a_sinusoidal_code_moves_by_one_matrix() -> None:
+    """T-PE-3."""
     code = sinusoids(torch.arange(205), 16, 10000.0)
     moved = code[:200] @ shift_matrix(5, 16).T
     assert (moved - code[5:]).abs().max() <= 1e-12
@@ -77,6 +79,7 @@ def test_a_sinusoidal_code_moves_by_one_matrix() -> None:
 
 
 def test_sinusoidal_products_depend_on_distance_only() -> None:
+    """T-PE-4."""
     code = sinusoids(torch.arange(64), 16, 10000.0)
     gram = code @ code.T
     for k in range(64):
@@ -90,6 +93,7 @@ def test_sinusoidal_products_depend_on_distance_only() -> None:
 
 @pytest.mark.parametrize(("width", "reach", "nearest"), [(16, 20000, 1.015), (128, 20000, 1.953), (1024, 5000, 5.208)])
 def test_sinusoidal_positions_stay_apart(width: int, reach: int, nearest: float) -> None:
+    """T-PE-5."""
     theta = frequencies(width, 10000.0)
     k = torch.arange(1, reach + 1, dtype=F64)
     squared = torch.zeros_like(k)
@@ -102,12 +106,14 @@ def test_sinusoidal_positions_stay_apart(width: int, reach: int, nearest: float)
 
 @pytest.mark.parametrize(("width", "k", "distance"), [(2, 710, 6.0289e-5), (4, 13823, 7.7e-3)])
 def test_tiny_widths_nearly_collide(width: int, k: int, distance: float) -> None:
+    """T-PE-5."""
     codes = sinusoids(torch.tensor([0, k]), width, 10000.0)
     assert (codes[1] - codes[0]).norm().item() == pytest.approx(distance, rel=1e-2)
     assert (sinusoids(torch.tensor(k), 16, 10000.0) - sinusoids(torch.tensor(0), 16, 10000.0)).norm() > 1
 
 
 def test_a_learned_table_can_be_the_sinusoidal_one_and_ends() -> None:
+    """T-PE-6."""
     x, at = torch.randn(2, 9, 8, dtype=F64), torch.arange(9)[None]
     learned = Learned(9).build(8).double()
     with torch.no_grad():
@@ -139,6 +145,7 @@ def scores_at(kind: str, at: Tensor, q: Tensor, k: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "relative", "shaw", "sinusoidal", "learned"])
 def test_only_relative_positions_survive_a_shift(kind: str) -> None:
+    """T-SHIFT."""
     torch.manual_seed(0)
     q, k = 3 * torch.randn(10, 8, dtype=F64), 3 * torch.randn(10, 8, dtype=F64)
     at = torch.arange(10)
@@ -151,6 +158,7 @@ def test_only_relative_positions_survive_a_shift(kind: str) -> None:
 
 @pytest.mark.parametrize("layout", list(Layout))
 def test_rotated_products_depend_on_the_difference(layout: Layout) -> None:
+    """T-ROPE-1."""
     torch.manual_seed(1)
     q, k = torch.randn(16, dtype=F64), torch.randn(16, dtype=F64)
     for m, n in ((3, 9), (0, 0), (40, 2)):
@@ -162,6 +170,7 @@ def test_rotated_products_depend_on_the_difference(layout: Layout) -> None:
 
 @pytest.mark.parametrize("layout", list(Layout))
 def test_rotation_is_orthogonal_and_composes(layout: Layout) -> None:
+    """T-ROPE-2."""
     eye = torch.eye(8, dtype=F64)
     five, two = turn(eye, 5, layout).T, turn(eye, 2, layout).T
     assert (five.T @ five - eye).abs().max() <= 1e-12
@@ -171,6 +180,7 @@ def test_rotation_is_orthogonal_and_composes(layout: Layout) -> None:
 
 
 def test_rotation_belongs_behind_the_projections() -> None:
+    """T-ROPE-3."""
     torch.manual_seed(2)
     wq, wk = torch.randn(8, 8, dtype=F64), torch.randn(8, 8, dtype=F64)
     x, z = torch.randn(8, dtype=F64), torch.randn(8, dtype=F64)
@@ -184,6 +194,7 @@ def test_rotation_belongs_behind_the_projections() -> None:
     "spec", [Softmax(heads=2, position=Rotary()), Linear(heads=2, features=Taylor(2), position=Rotary())]
 )
 def test_rotation_is_called_once_for_queries_and_once_for_keys(spec: Softmax | Linear) -> None:
+    """T-ROPE-5."""
     mixer = spec.build(8)
     calls = []
     for module in mixer.modules():

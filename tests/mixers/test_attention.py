@@ -55,6 +55,7 @@ def test_nothing_is_mixed_when_there_is_nothing(spec: MixerSpec) -> None:
 
 
 def test_heads_concatenated_are_heads_summed() -> None:
+    """T-MH."""
     N, D, H, K, V = 7, 12, 3, 5, 4
     mixer = built(Softmax(heads=H, key_dim=K, value_dim=V, causal=False), D)
     x = torch.randn(1, N, D, dtype=F64)
@@ -84,6 +85,7 @@ PERMUTED = [s for s in ENTRIES if isinstance(s, Attention)]
 
 @pytest.mark.parametrize("spec", PERMUTED, ids=repr)
 def test_permutation_as_the_traits_declare(spec: Attention) -> None:
+    """T-PERM."""
     mixer = built(spec)
     x, _ = tokens(9)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
@@ -98,6 +100,7 @@ def test_permutation_as_the_traits_declare(spec: Attention) -> None:
 
 
 def test_an_absolute_code_breaks_the_permutation() -> None:
+    """T-PERM."""
     mixer, code = built(Softmax(heads=2, causal=False)), Sinusoidal().build(WIDTH)
     x, _ = tokens(9)
     at, order = torch.arange(9)[None], torch.arange(8, -1, -1)
@@ -106,6 +109,7 @@ def test_an_absolute_code_breaks_the_permutation() -> None:
 
 @pytest.mark.parametrize("position", [None, Rotary(), Alibi(), Shaw(3), Relative(8, 16)])
 def test_decoding_from_a_cache_is_full_causal_attention(position) -> None:
+    """T-KV."""
     spec = Softmax(heads=2, key_dim=4, value_dim=5, position=position)
     mixer = built(spec)
     x, _ = tokens(12)

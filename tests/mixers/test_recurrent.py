@@ -106,6 +106,7 @@ def longest_path(tensor: Tensor) -> int:
 
 @each_spec
 def test_depth_is_affine_in_length(spec: Recurrent) -> None:
+    """T-DEPTH."""
     mixer, depths = built(spec), []
     for t in (8, 16, 32, 64):
         x = torch.randn(2, t, 4, dtype=torch.float64, requires_grad=True)
@@ -117,6 +118,7 @@ def test_depth_is_affine_in_length(spec: Recurrent) -> None:
 
 
 def test_depth_of_attention_is_constant() -> None:
+    """T-DEPTH."""
     depths = set()
     for t in (8, 16, 32):
         x = torch.randn(2, t, 4, requires_grad=True)

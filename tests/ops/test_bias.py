@@ -12,6 +12,7 @@ F64 = torch.float64
 
 
 def test_the_published_alibi_row() -> None:
+    """T-ALIBI-1."""
     at = torch.arange(1, 5)[None]
     bias = alibi(torch.ones(1, dtype=F64), at, at)[0, 0]
     assert bias[3].tolist() == [-3, -2, -1, 0]
@@ -27,6 +28,7 @@ def test_the_published_alibi_row() -> None:
 
 
 def test_the_published_slopes() -> None:
+    """T-ALIBI-2."""
     assert alibi_slopes(4) == (1 / 4, 1 / 16, 1 / 64, 1 / 256)
     assert alibi_slopes(8) == tuple(2.0**-h for h in range(1, 9))
     assert alibi_slopes(2) == (1 / 16, 1 / 256)
@@ -36,6 +38,7 @@ def test_the_published_slopes() -> None:
 
 
 def test_alibi_weights_fall_by_one_factor_unless_content_outweighs_it() -> None:
+    """T-ALIBI-3."""
     m, at = 0.25, torch.arange(6)[None]
     bias = alibi(torch.tensor([m], dtype=F64), at[:, -1:], at)[0, 0, 0]
     weights = bias.softmax(-1)

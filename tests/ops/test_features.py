@@ -30,6 +30,7 @@ def second_order_only(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("D", [1, 2, 5, 8])
 def test_the_degree_two_map_in_both_published_forms(D: int) -> None:
+    """T-FEAT-1."""
     torch.manual_seed(D)
     q, k = torch.randn(100, D, dtype=F64), torch.randn(100, D, dtype=F64)
     t = (q * k).sum(-1)
@@ -50,6 +51,7 @@ def test_the_published_vector() -> None:
 
 
 def test_the_square_as_a_trace_in_symbols() -> None:
+    """T-FEAT-2."""
     x, z = sympy.Matrix(sympy.symbols("x1:4")), sympy.Matrix(sympy.symbols("z1:4"))
     square = sympy.expand((x.T * z)[0] ** 2)
     assert sympy.expand((x * x.T * z * z.T).trace() - square) == 0
@@ -73,6 +75,7 @@ def test_the_square_as_a_trace_in_symbols() -> None:
     ],
 )
 def test_dimensions(degree: int, D: int, packed: int, full: int) -> None:
+    """T-FEAT-3."""
     spec = Taylor(degree, odd=degree % 2 == 1)
     assert spec.dim(D) == packed == sum(comb(n + D - 1, D - 1) for n in range(degree + 1))
     assert sum(D**n for n in range(degree + 1)) == full
@@ -83,6 +86,7 @@ def test_dimensions(degree: int, D: int, packed: int, full: int) -> None:
 
 @pytest.mark.parametrize(("D", "degree"), [(2, 3), (3, 4), (4, 5), (6, 3)])
 def test_any_degree_is_the_multi_index_map(D: int, degree: int) -> None:
+    """T-FEAT-4."""
     torch.manual_seed(0)
     q, k = torch.randn(7, D, dtype=F64), torch.randn(7, D, dtype=F64)
     columns = [
@@ -101,6 +105,7 @@ def test_any_degree_is_the_multi_index_map(D: int, degree: int) -> None:
 
 @pytest.mark.parametrize(("degree", "minimum"), [(2, 0.5), (4, 0.2704), (6, 0.1493), (8, 0.0833)])
 def test_even_degrees_are_positive(degree: int, minimum: float) -> None:
+    """T-LIN-4."""
     s = torch.linspace(-20, 20, 400001, dtype=F64)
     assert exp_series(s, degree).min().item() == pytest.approx(minimum, abs=1e-4)
     assert Taylor(degree).sign is Sign.POSITIVE
@@ -110,6 +115,7 @@ def test_even_degrees_are_positive(degree: int, minimum: float) -> None:
     ("degree", "root"), [(1, -1), (3, -1.5960716380), (5, -2.1806071240), (7, -2.75900271), (9, -3.33355149)]
 )
 def test_odd_degrees_have_one_root_and_must_be_asked_for(degree: int, root: float) -> None:
+    """T-LIN-4."""
     roots = np.roots([1 / factorial(n) for n in range(degree, -1, -1)])
     real = roots[np.abs(roots.imag) < 1e-9].real
     assert len(real) == 1 and real[0] == pytest.approx(root, abs=1e-8)

@@ -59,6 +59,7 @@ def printed(x: Tensor, h: Tensor, w: Weights, *, after: bool) -> tuple[Tensor, d
 
 @pytest.mark.parametrize("cell", [ResetBefore(), ResetAfter()], ids=lambda cell: cell.name)
 def test_every_signal_and_gradient_is_autograds(cell: Cell) -> None:
+    """T-GRU-1."""
     after = isinstance(cell, ResetAfter)
     x, state, w = drawn(inner=after)
     h, watched = printed(x, state[0], w, after=after)
@@ -74,7 +75,7 @@ def test_every_signal_and_gradient_is_autograds(cell: Cell) -> None:
 
 
 def test_reset_after_is_torchs_gru() -> None:
-    """With weights [W_r; -W_u; W_c]: torch's z is 1 - Gamma_u."""
+    """T-GRU-2: With weights [W_r; -W_u; W_c]: torch's z is 1 - Gamma_u."""
     x, state, w = drawn(inner=True)
     gru = torch.nn.GRU(D, N, batch_first=True).double()
     sign = torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64).repeat_interleave(N)
@@ -88,6 +89,7 @@ def test_reset_after_is_torchs_gru() -> None:
 
 
 def test_the_two_variants_are_different_functions() -> None:
+    """T-GRU-2."""
     x, state, w = drawn()
     (before,), _ = sequence(ResetBefore(), x, state, w)
     (after,), _ = sequence(ResetAfter(), x, state, w)
@@ -113,7 +115,7 @@ def test_the_other_variants_derivative_is_rejected() -> None:
 
 
 def test_three_quarters_of_an_lstm() -> None:
-    """Parameters and counted matrix FLOPs: exactly 3/4, at 100 -> 128."""
+    """T-GRU-3: Parameters and counted matrix FLOPs: exactly 3/4, at 100 -> 128."""
     found = {}
     for cell in (LSTMCell(), ResetBefore()):
         g = len(cell.gates)

@@ -60,6 +60,7 @@ def test_forms_equal_the_written_sum(form, features: FeatureMap) -> None:
 
 
 def test_both_orders_of_the_product_agree() -> None:
+    """T-LIN-1."""
     q, k, v = (x[0, :, 0] for x in inputs(33))
     pq, pk = taylor(q, 2), taylor(k, 2)
     left = (pq @ pk.T) @ v / (pq @ pk.T).sum(-1, keepdim=True)
@@ -77,6 +78,7 @@ def flops(work) -> int:
 
 
 def test_the_counts_of_the_two_orders() -> None:
+    """T-LIN-3."""
     D, M = 8, Taylor(2).dim(8)
     counts = []
     for L in (64, 128, 256, 512):
@@ -93,6 +95,7 @@ def test_the_counts_of_the_two_orders() -> None:
 
 
 def test_without_the_exponential_nothing_is_softmax() -> None:
+    """T-LIN-5."""
     q, k, v = (x[0, :, 0] for x in inputs(64, K=8, V=8))
     assert ((q @ k.T) @ v - q @ (k.T @ v)).abs().max() <= 1e-12 * (q @ k.T).abs().max() * 64
     assert flops(lambda: (q @ k.T) @ v) == 4 * 64 * 64 * 8 and flops(lambda: q @ (k.T @ v)) == 4 * 64 * 8 * 8
@@ -128,6 +131,7 @@ def logits(values: list[float], features: FeatureMap) -> tuple[Tensor, Tensor]:
 
 
 def test_the_four_counter_examples() -> None:
+    """T-LIN-4."""
     odd = Taylor(1, odd=True)
     y, bad = logits([-1.0, -1.0], odd)
     assert bad == 1 and not y.isfinite().all(), "all q.k = -1: the normaliser is 0"
@@ -155,6 +159,7 @@ def test_relu_attends_to_nothing_without_a_positive_entry(form) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_decay_is_the_masked_form(form) -> None:
+    """T-ROPE-4."""
     q, k, v = inputs(9)
     rates = torch.tensor([0.5, 0.1], dtype=F64)
     i = torch.arange(9)
@@ -169,7 +174,7 @@ def test_decay_is_the_masked_form(form) -> None:
 
 
 def test_the_published_rotation_rule_and_its_price() -> None:
-    """Features turned in the numerator only: linear, causal and quadratic forms agree; rows do not sum to 1."""
+    """T-ROPE-4: features turned in the numerator only; the forms agree, and rows do not sum to 1."""
     torch.manual_seed(0)
     T, K = 40, 8
     pq, pk = (elu1(torch.randn(T, K, dtype=F64)) for _ in range(2))

@@ -115,6 +115,7 @@ def by_formula(p: Problem, cell: LSTMCell | None = None) -> tuple[dict[str, Tens
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_gradient_is_autograds(case: str) -> None:
+    """T-LSTM-1."""
     p = Problem(*CASES[case])
     wanted, _, _ = by_autograd(p)
     found, _ = by_formula(p)
@@ -126,6 +127,7 @@ def test_every_gradient_is_autograds(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_signal_is_autograds_at_every_step(case: str) -> None:
+    """T-LSTM-2."""
     p = Problem(*CASES[case])
     _, wanted, a = by_autograd(p)
     _, found = by_formula(p)
@@ -136,6 +138,7 @@ def test_every_signal_is_autograds_at_every_step(case: str) -> None:
 
 
 def test_gradients_are_central_differences() -> None:
+    """T-LSTM-3."""
     p = Problem(6, 4)
     gradients, _ = by_formula(p)
 
@@ -198,6 +201,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_published_mistake_is_rejected(name: str) -> None:
+    """T-LSTM-4."""
     mutant, wrong = MUTANTS[name]
     p = Problem(6, 4)
     wanted, _, _ = by_autograd(p)
@@ -214,7 +218,7 @@ def test_the_extra_slope_is_seen_in_its_bias_only() -> None:
 
 
 def test_traps_that_hide_the_mistakes() -> None:
-    """With W_c = b_c = 0 the missing square, and with one step the missing sum, cannot be seen."""
+    """T-LSTM-4: With W_c = b_c = 0 the missing square, and with one step the missing sum, cannot be seen."""
     p = Problem(1, 1)
     wanted, _, _ = by_autograd(p)
     assert all(relative(tensor, wanted[name]) <= 1e-12 for name, tensor in one_step_only(p, -1).items())
@@ -226,6 +230,7 @@ def test_traps_that_hide_the_mistakes() -> None:
 
 
 def test_shapes_that_the_printed_lines_get_wrong() -> None:
+    """T-LSTM-6."""
     p = Problem(1, 2)
     _, s = by_formula(p)
     dz, a, dp = s["dz"][:, 0].T, s["a"][:, 0].T, s["dp"][:, 0].T  # columns, as printed
@@ -238,6 +243,7 @@ def test_shapes_that_the_printed_lines_get_wrong() -> None:
 
 
 def test_dz_needs_targets_that_sum_to_one() -> None:
+    """T-LSTM-7."""
     draw = torch.Generator().manual_seed(0)
     a, y = (torch.rand(3, 1, 4, generator=draw, dtype=torch.float64) for _ in range(2))
     w, b = torch.randn(4, 4, generator=draw, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
@@ -249,6 +255,7 @@ def test_dz_needs_targets_that_sum_to_one() -> None:
 
 
 def test_equals_torchs_lstm() -> None:
+    """T-LSTM-5."""
     p = Problem(7, 3)
     lstm = torch.nn.LSTM(NX, NA, batch_first=True).double()
     x, h, bias, _ = p.weights

@@ -20,6 +20,7 @@ def alternating(x: Tensor, h0: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("t", [1, 2, 3, 4, 7, 10])
 def test_closed_form_and_the_one_that_needs_even_length(t: int) -> None:
+    """T-ALT-1."""
     draw = torch.Generator().manual_seed(t)
     x, h0 = torch.randn(5, t, generator=draw, dtype=torch.float64), torch.randn(5, generator=draw, dtype=torch.float64)
     signs = (-1.0) ** torch.arange(t - 1, -1, -1, dtype=torch.float64)
@@ -31,6 +32,7 @@ def test_closed_form_and_the_one_that_needs_even_length(t: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_steep_sigmoid_of_it_compares_exactly(dtype: torch.dtype) -> None:
+    """T-ALT-2."""
     x = torch.tensor(list(product((0.0, 1.0), repeat=8)), dtype=dtype)
     y = torch.sigmoid(1000 * alternating(x, torch.zeros(256, dtype=dtype)))
     difference = x[:, 1::2].sum(1) - x[:, 0::2].sum(1)
@@ -38,6 +40,7 @@ def test_a_steep_sigmoid_of_it_compares_exactly(dtype: torch.dtype) -> None:
 
 
 def test_gradient_at_a_tie_is_plus_minus_250() -> None:
+    """T-ALT-2."""
     x = torch.ones(1, 8, dtype=torch.float64, requires_grad=True)
     torch.sigmoid(1000 * alternating(x, torch.zeros(1, dtype=torch.float64))).sum().backward()
     assert torch.equal(x.grad, 250 * (-1.0) ** torch.arange(7, -1, -1, dtype=torch.float64)[None])

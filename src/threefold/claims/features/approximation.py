@@ -18,7 +18,7 @@ EQUAL = at_most(1e-12)
 def _near_softmax(e: Evidence, add: str) -> None:
     """The bounds of section 'Error' in a range of scales and degrees."""
     write = e.said if add == "said" else e.truth
-    for scale in (0.1, 0.25, 0.4):
+    for scale in (0.1, 0.25, 0.4, 0.8, 1.5):
         for degree in (1, 2, 4, 6):
             rows = study.rows(degree, scale, L=64, D=16)
             eps = study.bound(degree, rows.R)
