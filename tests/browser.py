@@ -40,6 +40,18 @@ FRAME = """<!doctype html><meta charset="utf-8"><pre id="found"></pre>
 """
 
 
+ALONE = """
+window.addEventListener("load", async () => {
+  let found;
+  try { found = await (async () => { SCRIPT })(); } catch (error) { found = { error: String(error) }; }
+  const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
+  const note = document.createElement("pre");
+  note.id = "found"; note.textContent = JSON.stringify({ found, asked });
+  document.body.appendChild(note);
+});
+"""
+
+
 @dataclass(frozen=True)
 class Visit:
     """What a script in the page found, what the page said on its console, and which addresses it asked for."""
@@ -49,14 +61,24 @@ class Visit:
     asked: list[str]
 
 
+def probed(html: str, script: str, frame: str = ALONE) -> str:
+    """The page with `script` run in it once it is loaded, under the page's own rules for scripts."""
+    nonce = re.search(r'nonce="([^"]+)"', html)
+    probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{frame.replace("SCRIPT", script)}</script>'
+    return html.replace("</body>", probe + "</body>")
+
+
 def visit(page: Path, script: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
     """Load a page that we made at a width, run `script` in it (its `return` is what was found), and listen."""
     html = page.read_text(encoding="utf-8")
-    nonce = re.search(r'nonce="([^"]+)"', html)
-    probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{PROBE.replace("SCRIPT", script)}</script>'
-    (folder / "probed.html").write_text(html.replace("</body>", probe + "</body>"), encoding="utf-8")
+    (folder / "probed.html").write_text(probed(html, script, PROBE), encoding="utf-8")
     frame = folder / "frame.html"
     frame.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
+    return browse(frame.as_uri(), folder, width=width, dark=dark)
+
+
+def browse(address: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
+    """Load an address whose page notes in <pre id="found"> what its own script found."""
     command = [
         CHROMIUM or "",
         *QUIET,
@@ -66,7 +88,7 @@ def visit(page: Path, script: str, folder: Path, *, width: int = 1000, dark: boo
         "--virtual-time-budget=6000",
         *(["--blink-settings=preferredColorScheme=0"] if dark else []),
         "--dump-dom",
-        frame.as_uri(),
+        address,
     ]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     match = re.search(r'<pre id="found">(.*?)</pre>', result.stdout, re.DOTALL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import webbrowser
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -22,11 +21,12 @@ class Options:
 
     Example: threefold explore encdec-12-8
 
-    The model is a preset of `threefold plan`, a mixer such as lstm or taylor2, or a run folder; a speech run also listens.
+    MODEL is a preset of `threefold plan`, a mixer such as lstm or taylor2, a run folder, or a folder that holds runs; a
+    speech run also listens. Without MODEL it is the demonstration, where that was run here.
     """
 
-    model: Annotated[str, tyro.conf.Positional] = "softmax"
-    """What to explore."""
+    model: Annotated[str, tyro.conf.Positional] = ""
+    """What to explore. (runs/demo, or softmax)"""
     width: int = 256
     """Width, where the model is a single mixer."""
     port: int = 8765
@@ -54,6 +54,3 @@ def run(argv: list[str]) -> int:
     finally:
         server.server_close()
     return 0
-
-
-__all__ = ["Options", "Path", "run"]

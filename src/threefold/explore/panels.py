@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from threefold.cost import Plan
 from threefold.errors import InputError, require
+from threefold.plan import show
 from threefold.report.figures import Panel, Section
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ LATE = "The encoder reads the sound in both directions, so the text comes when t
 
 def dimensions_section(name: str, plan: Plan, sizes: dict[str, int]) -> Section:
     """Type a length and see every signal's dimensions and what each part costs there."""
-    says = f"{name}, planned without building it."
+    says = "Planned without building it. Parts that are alike stand once, with the amounts of one."
     return Section(
         "dimensions",
         "Dimensions and cost",
@@ -53,7 +54,7 @@ def dimensions(plan: Plan) -> Callable[[dict[str, str]], dict[str, Any]]:
         sizes = {axis: _size(axis, text) for axis, text in given.items()}
         placed = plan.at(**sizes)
         total = placed.total
-        rows = [_row(path, part) for path, part in placed.walk()]
+        rows = [_row("· " * row.depth + row.name, row.part) for row in show.rows(placed)]
         verdict = (
             f"{int(total.params()):,} parameters; {int(total.forward()):,} FLOPs forward, "
             f"{int(total.backward()):,} backward; {int(total.saved()):,} bytes saved for it; "
@@ -65,11 +66,11 @@ def dimensions(plan: Plan) -> Callable[[dict[str, str]], dict[str, Any]]:
     return answer
 
 
-def _row(path: str, part: Plan) -> list[Any]:
+def _row(name: str, part: Plan) -> list[Any]:
     cost = part.total
     shape = " × ".join(f"{int(size()):,}" if not isinstance(size, int) else f"{size:,}" for size in part.shape)
     numbers = [int(poly()) for poly in (cost.params, cost.forward, cost.saved, cost.state)]
-    return ["· " * path.count(".") + part.name, shape, *numbers]
+    return [name, shape, *numbers]
 
 
 def _size(axis: str, text: str) -> int:
