@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import threefold
 
 NAMES = {
@@ -14,10 +16,13 @@ NAMES = {
 
 
 def test_the_names_are_these() -> None:
-    assert set(threefold.__all__) == NAMES
-    assert list(threefold.__all__) == sorted(threefold.__all__, key=lambda n: (not n.isupper(), n))
-    for name in NAMES:
+    mixers = {type(spec).__name__ for spec in threefold.CATALOG}
+    assert set(threefold.__all__) == NAMES | mixers
+    assert len(set(threefold.__all__)) == len(threefold.__all__)
+    for name in threefold.__all__:
         assert getattr(threefold, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Lstm'"):
+        _ = threefold.Lstm
 
 
 def test_a_declaration_needs_no_torch() -> None:

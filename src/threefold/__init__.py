@@ -3,7 +3,6 @@
 from typing import Any
 
 from threefold.errors import InputError
-from threefold.mixers.catalog import CATALOG
 from threefold.specs.attention import Linear, Softmax
 from threefold.specs.base import Form
 from threefold.specs.cross import Bidirectional, CrossAttention
@@ -12,9 +11,7 @@ from threefold.specs.positions import Alibi, Decay, Learned, Relative, Rotary, S
 from threefold.specs.recurrent import GRU, LSTM, RNN
 
 __all__ = [
-    "CATALOG",
     "GRU",
-    "LAWS",
     "LSTM",
     "RNN",
     "Alibi",
@@ -34,14 +31,17 @@ __all__ = [
     "Sinusoidal",
     "Softmax",
     "Taylor",
-    "judge",
-    "load",
 ]
-LATE = {"LAWS": "threefold.laws", "judge": "threefold.laws", "load": "threefold.recipes.export"}
+LATE = {  # what may load torch comes when it is asked for
+    "CATALOG": "threefold.mixers.catalog",
+    "LAWS": "threefold.laws",
+    "judge": "threefold.laws",
+    "load": "threefold.recipes.export",
+}
+__all__ += list(LATE)
 
 
 def __getattr__(name: str) -> Any:
-    """What loads torch comes when it is asked for."""
     if name not in LATE:
         raise AttributeError(f"module 'threefold' has no attribute {name!r}")
     from importlib import import_module

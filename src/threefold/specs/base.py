@@ -62,6 +62,8 @@ class Spec:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """The spec that `to_dict` described. Only classes derived from this one are considered."""
+        import threefold.mixers.catalog  # noqa: F401  (a class is known once it is imported)
+
         kinds = {kind.__name__: kind for kind in (cls, *descendants(cls))}
         name = data.get("spec", "")
         if name not in kinds:

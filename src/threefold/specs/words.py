@@ -102,6 +102,8 @@ def _say(value: Any) -> str:
 
 
 def _kinds(kind: type[K]) -> dict[str, type[K]]:
+    import threefold.mixers.catalog  # noqa: F401  (a mixer's name is known once its module is imported)
+
     every: tuple[type[K], ...] = (kind, *descendants(kind))
     made = [each for each in every if not inspect.isabstract(each)]
     return {each.__name__: each for each in made if is_dataclass(each)}
