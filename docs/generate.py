@@ -49,7 +49,15 @@ def laws() -> str:
     from threefold.laws.all import LAWS
     from threefold.laws.describe import listing
 
-    return listing(LAWS)
+    return listing(LAWS, "docs/laws/")
+
+
+def law_pages() -> str:
+    """The same, from beside the pages."""
+    from threefold.laws.all import LAWS
+    from threefold.laws.describe import listing
+
+    return listing(LAWS, "")
 
 
 def recipes() -> str:
@@ -81,7 +89,7 @@ def results() -> str:
     return "\n".join([*lines, "", found["conditions"]])
 
 
-PARTS = {made.__name__: made for made in (mixers, laws, recipes, commands, results)}
+PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, results)}
 
 
 def filled(text: str) -> str:

@@ -66,7 +66,7 @@ def test_block_runs(block: Block, tmp_path: Path) -> None:
     assert commands, "a console block shows commands as `$ command`"
     for command in commands:
         expects = re.search(r"#\s*exits? (\d)", command)
-        run(f"({command}); test $? -eq {expects.group(1)}" if expects else command, tmp_path)
+        run(f"({command}\n); test $? -eq {expects.group(1)}" if expects else command, tmp_path)
 
 
 def test_blocks_are_found() -> None:

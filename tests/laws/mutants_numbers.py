@@ -178,6 +178,12 @@ class Reseeds(Sound):
         return super().mix(x, valid, at)
 
 
+class ReseedsWhenBuilt(Sound):
+    def __init__(self) -> None:
+        torch.manual_seed(23)
+        super().__init__()
+
+
 class UnsavedTable(Sound):
     """Draws a table that its state_dict does not hold."""
 
@@ -232,6 +238,7 @@ NUMBERS: tuple[Mutant, ...] = (
     Mutant("dropout in eval", "determinism", subject(DropsAlways), subject(Sound)),
     Mutant("writes into its input", "determinism", subject(WritesInput), subject(Sound)),
     Mutant("reseeds the process", "determinism", subject(Reseeds), subject(Sound)),
+    Mutant("reseeds when built", "determinism", subject(ReseedsWhenBuilt), subject(Sound)),
     Mutant("a table that is not saved", "determinism", subject(UnsavedTable), subject(Sound)),
     Mutant("counts its calls", "determinism", subject(CountsCalls), subject(Sound)),
     Mutant("JSON forgets a field", "determinism", without_bias(ForgetsField), without_bias(LSTM)),

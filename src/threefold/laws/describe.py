@@ -85,9 +85,9 @@ def brief(spec: Spec) -> str:
     return f"{type(spec).__name__}({', '.join(shown)})" if shown else type(spec).__name__
 
 
-def listing(laws: tuple[Law, ...]) -> str:
-    """The laws as a Markdown list, for the README: generated, never typed."""
-    return "\n".join(f"- [`{law.name}`](docs/laws/{law.name}.md): {law.says}" for law in laws)
+def listing(laws: tuple[Law, ...], folder: str) -> str:
+    """The laws as a Markdown list with links to their pages in `folder`: generated, never typed."""
+    return "\n".join(f"- [`{law.name}`]({folder}{law.name}.md): {law.says}" for law in laws)
 
 
 def legend() -> str:

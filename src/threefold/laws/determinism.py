@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -91,6 +93,18 @@ def seeds(subject: Subject, case: Case) -> Iterator[Comparison]:
     yield Comparison("y", y, z, BITS, remark="two builds from one seed differ")
 
 
+def births(subject: Subject, case: Case) -> Iterator[Comparison]:
+    """After a build the process draws what its own seed says."""
+    drawn = []
+    for seed in (case.seed + 1, case.seed + 2):
+        with seeded(seed):
+            subject.fresh()
+            drawn.append((torch.rand(()), np.random.rand(), random.random()))  # noqa: NPY002
+    for name, one, other in zip(("torch", "numpy", "python"), *drawn, strict=True):
+        came = float(one == other)
+        yield fact(f"{name} reseeded", 0.0, came, f"building the layer set the seed of {name}'s random stream")
+
+
 def moves(subject: Subject, case: Case) -> Iterator[Comparison]:
     """Outputs follow the module's dtype, and it runs where it computes nothing."""
     for dtype in (torch.float32, torch.bfloat16):
@@ -114,6 +128,7 @@ CHECKS: dict[str, Check] = {
     "weights travel": weights_travel,
     "spec travels": spec_travels,
     "one seed": seeds,
+    "building": births,
     "moves": moves,
 }
 

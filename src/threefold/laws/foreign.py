@@ -21,6 +21,7 @@ from threefold.laws.wiring import (
     causal_pairs,
     named_tensors,
     read,
+    scores_like,
     sequence_of,
     vocabulary_of,
     width_of,
@@ -168,12 +169,18 @@ class ModuleSubject(Subject):
             return torch.cat([y for y, _ in self._walk(module, x)], 1)
         more: dict[str, Any] = {}
         if valid is not None and self.wiring.mask:
-            more[self.wiring.mask] = valid if self.wiring.real else ~valid
+            more[self.wiring.mask] = self._mask(valid, scores_like(module, x))
         if at is not None:
             more[self.wiring.place] = at.expand(x.shape[:2])
         if self.wiring.pairs:
-            more[self.wiring.pairs] = causal_pairs(x.shape[1], x)
+            more[self.wiring.pairs] = causal_pairs(x.shape[1], scores_like(module, x))
         return sequence_of(self._raw(module, x, more), x.shape[0], x.shape[1], self.wiring.time_first)[0]
+
+    def _mask(self, valid: Tensor, like: Tensor) -> Tensor:
+        """In the subject's polarity; added to the scores where the causal mask is (torch wants both of one kind)."""
+        if self.wiring.real:
+            return valid
+        return like.new_zeros(valid.shape).masked_fill(~valid, float("-inf")) if self.wiring.pairs else ~valid
 
     def _walk(self, module: nn.Module, x: Tensor) -> list[tuple[Tensor, Any]]:
         state, steps = self.start(module, len(x)), []

@@ -98,7 +98,7 @@ def subject_of(
 def _maker(thing: Any, name: str, options: dict[str, Any]) -> Callable[[], Any]:
     """What builds the thing anew each time."""
     if inspect.isclass(thing):
-        _fits(thing, name, options)
+        fits(thing, name, options)
         return partial(thing, **options)
     if isinstance(thing, nn.Module):
         return lambda: copy.deepcopy(thing)
@@ -109,11 +109,11 @@ def _maker(thing: Any, name: str, options: dict[str, Any]) -> Callable[[], Any]:
     ]
     if len(required) == 1 and required[0].name not in options:
         return lambda: Bare(thing)
-    _fits(thing, name, options)
+    fits(thing, name, options)
     return partial(thing, **options)
 
 
-def _fits(thing: Any, name: str, options: dict[str, Any]) -> None:
+def fits(thing: Any, name: str, options: dict[str, Any]) -> None:
     """The options are those that it takes, and none is missing."""
     parameters = inspect.signature(thing).parameters
     loose = any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -150,7 +150,12 @@ def named_tensors(state: Any, name: str = "") -> dict[str, Tensor]:
 
 def causal_pairs(T: int, like: Tensor) -> Tensor:
     """(T, T): 0 where a query may look, minus infinity where it may not."""
-    return torch.full((T, T), float("-inf"), dtype=like.dtype).triu(1)
+    return torch.full((T, T), float("-inf"), dtype=like.dtype, device=like.device).triu(1)
+
+
+def scores_like(module: nn.Module, x: Tensor) -> Tensor:
+    """A number of the kind that the module computes scores in."""
+    return x if x.is_floating_point() else next(module.parameters())
 
 
 class Narrowest(TorchDispatchMode):
