@@ -86,7 +86,9 @@ def run(argv: list[str]) -> int:
         require(size is None or size >= 1, f"--{axis} {size}: give at least 1.")
     require(options.width >= 1, f"--width {options.width}: give at least 1.")
     require(options.depth >= 0, f"--depth {options.depth}: give 0 or more.")
-    if ":" in options.model and "(" not in options.model and not options.model.startswith("{"):
+    from threefold.cli.plan_asked import is_own
+
+    if is_own(options.model):
         from threefold.cli.plan_own import show
     else:
         from threefold.cli.plan_spec import show

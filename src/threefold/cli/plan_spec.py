@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from threefold.cost import Plan, Poly
+from threefold.cli.plan_asked import Asked, ask, crossings, fits
+from threefold.cost import Plan
 from threefold.errors import require
-from threefold.plan.conventions import Causal, Conventions, Dtype, Optimiser, Recompute, Scores
 from threefold.plan.difference import difference, explained
 from threefold.plan.memory import inference, training
-from threefold.plan.model import Model, model
+from threefold.plan.model import Model
 from threefold.plan.presets import TYINGS
 from threefold.plan.show import growth, memory, rows, times, tree
-from threefold.plan.solve import crossover, in_units, largest, size_in_bytes
 from threefold.specs.base import Form
 
 if TYPE_CHECKING:
@@ -23,198 +21,93 @@ if TYPE_CHECKING:
     from threefold.plan.check import Check
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A model as it was asked for: its plan, its sizes, and whether its source is as long as its target."""
-
-    model: Model
-    plan: Plan
-    sizes: Mapping[str, int]
-    conventions: Conventions
-    joined: bool
-
-    @property
-    def law(self) -> Plan:
-        """The plan with one length, where both sides are equally long."""
-        return self.plan.mapped(lambda poly: poly.renamed("S", "T")) if self.joined else self.plan
-
-    @property
-    def axis(self) -> str:
-        """What lengthens it; B where nothing has a length."""
-        axes = self.law.total.forward.axes
-        return next((axis for axis in "TS" if axis in axes), "B")
-
-    def bytes_of(self, axis: str, purpose: str) -> Any:
-        """Training or inference memory as a function of one size."""
-        of = (training if purpose == "training" else inference)(self.law.total, self.conventions)
-        return lambda size: of({**self.sizes, axis: size})
-
-    def value(self, poly: Poly, axis: str) -> Any:
-        """A cost as a function of one size."""
-        placed = poly.placed({name: size for name, size in self.sizes.items() if name != axis})
-        return lambda size: placed.placed({axis: size})()
-
-
-def conventions(options: Options) -> Conventions:
-    """The switches that were set."""
-    return Conventions(
-        Scores(options.attention),
-        Causal(options.causal),
-        Dtype(options.dtype),
-        Optimiser(options.optimiser),
-        Recompute(options.recompute),
-    )
-
-
-def ask(options: Options, text: str, under: str) -> Asked:
-    """One model under the options."""
-    found, chosen = model(text, options.width, under), conventions(options)
-    given = {axis: size for axis in "BTS" if (size := getattr(options, axis)) is not None}
-    sizes = {**found.sizes, **given}
-    equal = sizes.get("S") == sizes.get("T") if "S" not in given or "T" not in given else False
-    if "S" in found.sizes and "T" in given and "S" not in given and found.sizes["S"] == found.sizes.get("T"):
-        sizes["S"], equal = sizes["T"], True
-    plan = found.plan(Form(options.form) if options.form else None, chosen)
-    return Asked(found, plan, sizes, chosen, equal and "S" in found.sizes)
-
-
 def show(options: Options) -> tuple[list[str], int]:
     """The lines to print, and the exit code."""
     require(not options.input and options.options == "{}", "--input and --with are for a module of your own.")
     if options.compare:
-        return _compared(options), 0
+        return compared(options), 0
     asked = ask(options, options.model, options.convention)
-    checked = _checks(asked, options) if options.check else {}
+    assert asked.model is not None
+    checked = _checks(asked, asked.model, options) if options.check else {}
+    code = int(not all(each.holds for each in checked.values()))
+    if options.json:
+        data = {
+            name: {"holds": each.holds, "uncounted": each.seen.unknown, "planned_counted": dict(each.pairs)}
+            for name, each in checked.items()
+        }
+        return [as_json(asked, options, {"check": data} if data else {})], code
+    return page(asked, options, _trees(asked, asked.model, options.depth), _verdict(asked, checked)), code
+
+
+def page(asked: Asked, options: Options, trees: list[str], verdict: list[str]) -> list[str]:
+    """Header, trees, growth, memory, what was asked besides, and the verdict last."""
     others = [ask(options, text, "") for text in options.against]
+    total = asked.plan.total
+    lines = [*_head(asked), "", *trees, ""]
+    lines += [f"growth     {line}" for line in growth(asked.law.total, asked.sizes, asked.axis)]
+    lines += ["", *memory("training memory", training(total, asked.conventions), asked.sizes)]
+    lines += memory("inference memory", inference(total, asked.conventions), asked.sizes)
+    said = [("against", line) for other in others for line in crossings(asked, other)]
+    said += [("fits", line) for line in (fits(asked, options.fit) if options.fit else [])]
     if options.plot:
         from threefold.plan.plot import draw
 
-        draw([asked, *others], options.plot)
-    code = int(not all(each.holds for each in checked.values()))
-    if options.json:
-        return [json.dumps(_as_dict(asked, options, others, checked), indent=2, ensure_ascii=False)], code
-    lines = [*_head(asked), "", *_trees(asked, options.depth), ""]
-    lines += [f"growth     {line}" for line in growth(asked.law.total, asked.sizes, asked.axis)]
-    lines += ["", *_memories(asked)]
-    lines += [f"against    {line}" for other in others for line in crossings(asked, other)]
-    lines += [f"fits       {line}" for line in (_fits(asked, options.fit) if options.fit else [])]
-    lines += [f"plot       {options.plot}"] if options.plot else []
-    return [*lines, "", *_verdict(asked, checked)], code
+        said.append(("plot", draw([(each.name, each.measures(asked.axis)) for each in (asked, *others)], options.plot)))
+    lines += ["", *(f"{word:<10} {line}" for word, line in said)] if said else []
+    return [*lines, "", *verdict]
 
 
 def _head(asked: Asked) -> list[str]:
     sizes = " ".join(f"{axis}={size:,}" for axis, size in asked.sizes.items())
-    width = f" · width {asked.model.width}" if asked.model.width else ""
+    width = f" · width {asked.model.width}" if asked.model and asked.model.width else ""
     both = " (S = T)" if asked.joined else ""
-    return [f"{asked.model.name}{width} · {sizes}{both}", f"conventions  {asked.conventions.header}"]
+    return [f"{asked.name}{width} · {sizes}{both}", f"conventions  {asked.conventions.header}"]
 
 
-def _trees(asked: Asked, depth: int) -> list[str]:
-    every = asked.model.every
-    if len(every) == 1:
+def _trees(asked: Asked, model: Model, depth: int) -> list[str]:
+    first, *rest = model.every
+    if not rest:
         return tree(asked.plan, asked.sizes, depth)
-    lines = []
-    for each in every:
-        lines += [each.name, *tree(each.plan(None, asked.conventions), asked.sizes, depth), ""]
-    for each in every[1:]:
-        plan = each.plan(None, asked.conventions)
+    lines = [first.name, *tree(asked.plan, asked.sizes, depth)]
+    plans = {each.name: each.plan(None, asked.conventions) for each in rest}
+    for name, plan in plans.items():
+        lines += ["", name, *tree(plan, asked.sizes, depth)]
+    for name, plan in plans.items():
         if plan.total.params != asked.plan.total.params:
-            lines += [*explained(asked.plan, plan, (every[0].name, each.name)), ""]
-    return lines[:-1]
-
-
-def _memories(asked: Asked) -> list[str]:
-    total = asked.plan.total
-    train, infer = training(total, asked.conventions), inference(total, asked.conventions)
-    return [*memory("training memory", train, asked.sizes), *memory("inference memory", infer, asked.sizes)]
-
-
-def _fits(asked: Asked, amount: str) -> list[str]:
-    budget = size_in_bytes(amount)
-    lines = []
-    for axis in dict.fromkeys((asked.axis, "B")):
-        rest = " ".join(f"{name}={size:,}" for name, size in asked.sizes.items() if name != axis)
-        rest = rest.replace(f"S={asked.sizes.get('S', 0):,}", "S=T") if asked.joined and axis == "T" else rest
-        for purpose in ("training", "inference"):
-            law = asked.bytes_of(axis, purpose)
-            size = largest(law, budget)
-            says = (
-                f"{axis} = {size:,} needs {in_units(law(size))}" if size else f"not even {axis} = 1: {in_units(law(1))}"
-            )
-            lines.append(f"{purpose} in {amount}, largest {axis} at {rest}: {says}" if rest else f"{purpose}: {says}")
+            lines += ["", *explained(asked.plan, plan, (first.name, name))]
     return lines
 
 
-MEASURES = ("FLOPs forward", "FLOPs of training", "training memory", "state or cache")
-
-
-def measures(asked: Asked, axis: str) -> dict[str, Any]:
-    """What two models are compared by, each as a function of a length."""
-    total = asked.law.total
-    return {
-        "FLOPs forward": asked.value(total.forward, axis),
-        "FLOPs of training": asked.value(total.forward + total.backward, axis),
-        "training memory": asked.bytes_of(axis, "training"),
-        "state or cache": asked.value(total.state, axis),
-    }
-
-
-def crossings(one: Asked, other: Asked) -> list[str]:
-    """From which length which of two models is cheaper."""
-    require(one.axis != "B" and other.axis != "B", "--against compares growth with length: give models of sequences.")
-    mine, theirs = measures(one, one.axis), measures(other, other.axis)
-    lines = []
-    for name in MEASURES:
-        found = crossover(mine[name], theirs[name])
-        if found is None:
-            a, b = mine[name](1024), theirs[name](1024)
-            says = "equal" if a == b else f"{(one if a < b else other).model.name} needs less at every length"
-        else:
-            at, sign = found
-            less = (other if sign > 0 else one).model.name if sign else "neither"
-            says = f"{less} needs less from {one.axis} = {at:,}"
-        lines.append(f"{other.model.name}, {name}: {says}")
-    return lines
-
-
-def _compared(options: Options) -> list[str]:
+def compared(options: Options) -> list[str]:
+    """Two models weight by weight."""
     require(len(options.compare) == 2, "--compare takes two: conventions such as tied3 untied+b, or models.")
-    made = [_either(options, word) for word in options.compare]
-    lines = explained(made[0].plan, made[1].plan, (options.compare[0], options.compare[1]))
+    one, other = (_either(options, word) for word in options.compare)
     if options.json:
-        data = [
-            {"weights": each.name, "one": each.one, "other": each.other} for each in difference(*(m.plan for m in made))
-        ]
-        return [json.dumps(data, indent=2)]
-    one, other = (int(each.plan.total.params) for each in made)
-    verdict = f"{options.compare[1]} has {abs(other - one):,} parameters {'more' if other >= one else 'fewer'}."
-    return [options.model, "", *lines, "", verdict]
+        found = difference(one.plan, other.plan)
+        return [json.dumps([{"weights": each.name, "one": each.one, "other": each.other} for each in found], indent=2)]
+    more = int(other.plan.total.params) - int(one.plan.total.params)
+    verdict = f"{options.compare[1]} has {abs(more):,} parameters {'more' if more >= 0 else 'fewer'}."
+    return [options.model, "", *explained(one.plan, other.plan, (options.compare[0], options.compare[1])), "", verdict]
 
 
 def _either(options: Options, word: str) -> Asked:
-    first = word.split("+")[0]
-    return ask(options, options.model, word) if first in TYINGS else ask(options, word, "")
+    return ask(options, options.model, word) if word.split("+")[0] in TYINGS else ask(options, word, "")
 
 
-def _checks(asked: Asked, options: Options) -> dict[str, Check]:
+def _checks(asked: Asked, model: Model, options: Options) -> dict[str, Check]:
     from threefold.plan.check import check
 
-    form = Form(options.form) if options.form else None
+    form, chosen = Form(options.form) if options.form else None, asked.conventions
     return {
-        each.name: check(
-            each.spec, each.plan(form, asked.conventions), asked.sizes, asked.conventions, form, asked.model.width
-        )
-        for each in asked.model.every
+        each.name: check(each.spec, each.plan(form, chosen), asked.sizes, chosen, form, each.width)
+        for each in model.every
     }
 
 
 def _verdict(asked: Asked, checked: Mapping[str, Check]) -> list[str]:
     if checked:
-        several = len(checked) > 1
-        return [
-            f"{'✓' if each.holds else '✗'} {name + ': ' if several else ''}{each.verdict}"
-            for name, each in checked.items()
-        ]
+        names = {name: f"{name}: " if len(checked) > 1 else "" for name in checked}
+        return [f"{'✓' if each.holds else '✗'} {names[name]}{each.verdict}" for name, each in checked.items()]
     total = asked.plan.total.placed(asked.sizes)
     return [
         f"planned {int(total.params):,} parameters, {int(total.forward):,} FLOPs forward, {int(total.backward):,} "
@@ -222,14 +115,15 @@ def _verdict(asked: Asked, checked: Mapping[str, Check]) -> list[str]:
     ]
 
 
-def _as_dict(asked: Asked, options: Options, others: list[Asked], checked: Mapping[str, Check]) -> dict[str, Any]:
+def as_json(asked: Asked, options: Options, more: Mapping[str, Any]) -> str:
+    """Everything that the page says, for another program."""
     total = asked.plan.total
     data: dict[str, Any] = {
-        "model": asked.model.name,
+        "model": asked.name,
         "sizes": dict(asked.sizes),
         "conventions": asked.conventions.header,
         "total": _numbers(asked.plan, asked.sizes),
-        "growth": {name: repr(getattr(total, name)) for name in ("forward", "backward", "saved", "state")},
+        "laws": {name: repr(getattr(total, name)) for name in ("forward", "backward", "saved", "state")},
         "training_bytes": training(total, asked.conventions)(asked.sizes),
         "inference_bytes": inference(total, asked.conventions)(asked.sizes),
         "parts": [
@@ -238,16 +132,11 @@ def _as_dict(asked: Asked, options: Options, others: list[Asked], checked: Mappi
             for row in rows(asked.plan.placed(asked.sizes), options.depth)
         ],
     }
-    if others:
-        data["against"] = [line for other in others for line in crossings(asked, other)]
+    if options.against:
+        data["against"] = [line for text in options.against for line in crossings(asked, ask(options, text, ""))]
     if options.fit:
-        data["fits"] = _fits(asked, options.fit)
-    if checked:
-        data["check"] = {
-            name: {"holds": each.holds, "uncounted": each.seen.unknown, "planned_counted": dict(each.pairs)}
-            for name, each in checked.items()
-        }
-    return data
+        data["fits"] = fits(asked, options.fit)
+    return json.dumps(data | dict(more), indent=2, ensure_ascii=False)
 
 
 def _numbers(plan: Plan, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from threefold.cost import ZERO, Cost, Most, Number, Poly
@@ -51,3 +51,10 @@ def inference(cost: Cost, conventions: Conventions) -> Memory:
     """Weights, and the cache or state after the whole sequence."""
     parts = {"weights": cost.params * conventions.dtype.bytes, "cache or state": cost.state}
     return Memory({name: poly for name, poly in parts.items() if poly != ZERO}, cost.temporary)
+
+
+def memory_law(of: Memory, sizes: Mapping[str, Number], axis: str) -> Callable[[int], int]:
+    """Bytes as a function of one size, the others given."""
+    fixed = sum(of.parts.values(), ZERO).placed(sizes)
+    temporary = of.temporary.placed(sizes)
+    return lambda size: int(fixed.placed({axis: size})) + int(temporary.placed({axis: size})())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from threefold.cost import Number
 from threefold.errors import InputError
 
 FURTHEST = 2**40
 UNITS = {"": 1, **{f"{prefix}iB": 2 ** (10 * at) for at, prefix in enumerate("KMGTP", 1)}}
 UNITS |= {f"{prefix}B": 10 ** (3 * at) for at, prefix in enumerate("kMGTP", 1)} | {"B": 1, "KB": 1000}
 
-Law = Callable[[int], float]
+Law = Callable[[int], Number]
 
 
 def largest(cost: Law, budget: int) -> int:

@@ -1,0 +1,94 @@
+"""`threefold plan` of a user's own module: counted at small sizes, and the law behind the counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from threefold.cli.plan_asked import Asked, conventions
+from threefold.cli.plan_spec import as_json, page
+from threefold.errors import InputError, require
+from threefold.laws.target import fits, load
+from threefold.plan.own import SUMS, Found, Input, Own, built, planned
+from threefold.plan.show import tree
+
+if TYPE_CHECKING:
+    from threefold.cli.plan import Options
+
+USUAL = {"B": 1, "T": 1024, "S": 1024}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A module's plan from its counts, and how far it is to be trusted."""
+
+    asked: Asked
+    found: Found
+
+
+def show(options: Options) -> tuple[list[str], int]:
+    """The lines to print, and the exit code."""
+    require(not options.compare, "--compare is for models that the library declares.")
+    done = measured(options, options.model)
+    if options.json:
+        found = done.found
+        more = {"uncounted": found.unknown, "without_law": found.lost, "every": found.laws.every}
+        return [as_json(done.asked, options, more)], 0
+    return page(done.asked, options, tree(done.asked.plan, done.asked.sizes, options.depth), _verdict(done)), 0
+
+
+def measured(options: Options, text: str) -> Measured:
+    """The module built, counted and planned."""
+    inputs = tuple(map(Input.parse, options.input))
+    require(bool(inputs), f"say what {text} takes, in order: --input B,T:int or --input B,T,64 B,T:bool.")
+    chosen = conventions(options)
+    thing, given = load(text), _object(options.options)
+    name = text.rpartition(":")[2]
+    if given or isinstance(thing, type):
+        fits(thing, name, given)
+    try:
+        module = built(thing, given, inputs)
+    except InputError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        raise InputError(
+            f"{name} cannot be built with {options.options} ({type(error).__name__}: {said}): mend --with."
+        ) from error
+    if isinstance(module, nn.Module):
+        module.train(not options.eval)
+    own = Own(name, module, inputs, chosen, grad=not options.no_grad)
+    sizes = {axis: getattr(options, axis, None) or USUAL.get(axis, 0) for axis in own.axes}
+    strange = [axis for axis, size in sizes.items() if not size]
+    require(not strange, f"axis {', '.join(strange)} has no size: name axes B, T or S, and write other sizes out.")
+    found = planned(own, sizes)
+    return Measured(Asked(name, found.plan, sizes, chosen), found)
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--with {text!r} is not JSON ({error.msg}): write --with '{{\"d_model\": 64}}'.") from None
+    require(isinstance(value, dict), f"--with {text!r} is not a JSON object: write --with '{{\"d_model\": 64}}'.")
+    return dict(value)
+
+
+def _verdict(done: Measured) -> list[str]:
+    found, total = done.found, done.asked.plan.total.placed(done.asked.sizes)
+    least = "at least " if found.unknown else ""
+    uncounted = ", ".join(found.unknown) if found.unknown else "none"
+    held = "; ".join(" ".join(f"{axis}={n}" for axis, n in sizes.items()) for sizes in found.laws.verified)
+    lines = []
+    if found.laws.every > 1 and len(found.lost) < len(SUMS):
+        lines.append(f"The laws hold at multiples of {found.laws.every}, which is where they were found.")
+    if found.lost:
+        lines.append(f"No polynomial gives {', '.join(found.lost)}: what is shown was counted at these sizes only.")
+    lines.append(
+        f"counted {least}{int(total.forward):,} FLOPs forward, {least}{int(total.backward):,} backward; laws through "
+        f"{len(found.laws.counted)} small sizes foretold the counts at {held} and here; uncounted ops: {uncounted}"
+    )
+    return lines
