@@ -45,22 +45,23 @@ def tokens_matter(subject: Subject) -> str:
 
 
 def looks_causal(subject: Subject) -> tuple[bool, str]:
-    """Judged by the share of earlier outputs that a later token reaches: most of them is no accident."""
-    reached, asked, first = 0, 0, ""
+    """A token that reaches nearly as many earlier outputs as later ones does so by intention; a few are a mistake."""
+    reached, onward, asked, first = 0, 0, 0, ""
     for T, columns in ((9, range(1, 9)), (129, (1, 31, 63, 64, 100, 127, 128))):
         for s in columns:
             try:
-                early = moved(subject, Case(T=T, B=1), s)[:s] > 0
+                change = moved(subject, Case(T=T, B=1), s) > 0
             except Exception:
                 break
-            reached, asked = reached + int(early.sum()), asked + s
+            early, asked = change[:s], asked + s
+            reached, onward = reached + int(early.sum()), onward + int(change[s + 1 :].sum())
             if bool(early.any()) and not first:
                 first = f"T={T}: token {s} moves y[{int(early.float().argmax())}]"
     if not asked:
         return False, "could not be probed for causality: judged as not causal"
     if not reached:
         return True, "looks causal: judged as causal"
-    if reached / asked >= 0.5:
+    if reached >= 0.75 * onward:
         return False, "sees the future: judged as not causal"
     return (
         True,

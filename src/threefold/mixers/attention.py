@@ -48,8 +48,8 @@ class SoftmaxHeads(Heads):
 
     def __init__(self, spec: Softmax, width: int, source: int | None = None) -> None:
         super().__init__(spec, width, spec.groups, source)
-        self.query_norm = nn.RMSNorm(self.key_dim) if spec.qk_norm else None
-        self.key_norm = nn.RMSNorm(self.key_dim) if spec.qk_norm else None
+        self.query_norm = nn.RMSNorm(self.key_dim, eps=1e-6) if spec.qk_norm else None
+        self.key_norm = nn.RMSNorm(self.key_dim, eps=1e-6) if spec.qk_norm else None
         position = spec.position
         self.turn = position.build(self.key_dim) if isinstance(position, Rotary) else None
         self.bias = (
