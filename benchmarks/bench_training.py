@@ -32,7 +32,7 @@ from threefold.train.record import Run, environment
 from threefold.train.task import Task
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
-WARM, STEPS, REPEATS = 3, 15, 7
+WARM, STEPS, REPEATS = 3, 10, 7
 RECIPES: dict[str, Recipe] = {
     "lm": replace(CharlmRecipe(), data=replace(CharlmRecipe().data, choose=2000)),
     "speech": replace(SpeechRecipe(), data=replace(SpeechRecipe().data, synthetic=Synthetic(count=300))),
@@ -89,9 +89,7 @@ def measure(recipe: Recipe) -> dict[str, Any]:
     """Both loops in turn, on the batches of the first epoch."""
     task = recipe.task()
     order = task.order(recipe.train.seed, 0, recipe.train.batch)[: WARM + STEPS]
-    ready = [
-        task.batch(indices, recipe.train.seed, 0) for indices in order
-    ]
+    ready = [task.batch(indices, recipe.train.seed, 0) for indices in order]
     found: dict[str, list[tuple[float, float]]] = {"plain": [], "0": [], "1": []}
     for _ in range(REPEATS):
         chance.seed(recipe.train.seed)

@@ -83,9 +83,15 @@ def snappfood(data: Path) -> Task:
     return Task(says, "accuracy", False, {"best": 0.83}, reading(recipe, ("lstm", "gru")))
 
 
+def speech(data: SpeechData) -> SpeechRecipe:
+    """The recipe as it is, with matrix products in bfloat16."""
+    recipe = SpeechRecipe(data=data)
+    return replace(recipe, train=replace(recipe.train, bfloat16=True))
+
+
 def digits(data: Path) -> Task:
     """Connected digits, one speaker an utterance, by both decoders."""
-    recipe = SpeechRecipe(data=SpeechData(str(connected_digits(data / "fsdd_8k_int16.npz"))))
+    recipe = speech(SpeechData(str(connected_digits(data / "fsdd_8k_int16.npz"))))
     variants = (
         Variant("transformer decoder", recipe),
         Variant("lstm decoder", replace(recipe, model=replace(recipe.model, decoder=LSTM()))),
@@ -97,7 +103,7 @@ def digits(data: Path) -> Task:
 def espeak(_: Path) -> Task:
     """What the recipe does without any data of the user's."""
     says = "espeak-ng, 2,000 utterances of a 200-word list in five voices, unseen sentences: character error rate"
-    return Task(says, "cer", True, {"best": 0.10}, (Variant("transformer decoder", SpeechRecipe()),))
+    return Task(says, "cer", True, {"best": 0.10}, (Variant("transformer decoder", speech(SpeechData())),))
 
 
 def shakespeare(data: Path) -> Task:
