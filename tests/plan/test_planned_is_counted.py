@@ -1,0 +1,80 @@
+"""Planned = counted, to the unit: every mixer of the catalogue in every form, every net, both attention backends."""
+
+import pytest
+import torch
+
+from tests.plan.nets import NETS
+from threefold.mixers.base import CausalMixer
+from threefold.mixers.catalog import CATALOG, WIDTH
+from threefold.ops.scan import leaves
+from threefold.plan.check import check
+from threefold.plan.conventions import Conventions, Dtype, Scores
+from threefold.plan.count import state_bytes
+from threefold.specs.attention import Softmax
+from threefold.specs.base import Form, MixerSpec
+from threefold.specs.cross import Bidirectional
+from threefold.specs.nets import NetSpec
+from threefold.specs.words import read, say
+
+FORMED = [pytest.param(spec, form, id=f"{say(spec)}-{form.value}") for spec in CATALOG for form in spec.traits.forms]
+SIZES = ({"B": 2, "T": 7}, {"B": 1, "T": 3}, {"B": 3, "T": 1})  # more than, exactly, and less than one chunk
+NET_SIZES = ({"B": 2, "T": 5, "S": 7}, {"B": 1, "T": 8, "S": 4}, {"B": 3, "T": 1, "S": 2})
+
+
+def holds(spec: MixerSpec | NetSpec, sizes: dict, conventions: Conventions, form: Form | None = None) -> None:
+    plan = spec.plan(WIDTH, form, conventions) if isinstance(spec, MixerSpec) else spec.plan(form, conventions)
+    found = check(spec, plan, sizes, conventions, form, WIDTH)
+    assert found.holds, found.verdict
+    assert int(plan.total.temporary.placed(sizes)()) == found.seen.temporary
+
+
+@pytest.mark.parametrize(("spec", "form"), FORMED)
+def test_every_mixer_in_every_form(spec: MixerSpec, form: Form) -> None:
+    for sizes in SIZES:
+        holds(spec, sizes, Conventions(), form)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in CATALOG if isinstance(spec, Softmax)], ids=say)
+def test_scores_that_are_stored(spec: Softmax) -> None:
+    for sizes in SIZES:
+        holds(spec, sizes, Conventions(scores=Scores.MATERIALISED), Form.PARALLEL)
+
+
+@pytest.mark.parametrize("scores", Scores, ids=lambda scores: scores.value)
+@pytest.mark.parametrize("name", NETS)
+def test_every_net(name: str, scores: Scores) -> None:
+    for sizes in NET_SIZES:
+        holds(NETS[name], sizes, Conventions(scores=scores))
+
+
+@pytest.mark.parametrize("word", ["softmax", "taylor2", "elu1", "lstm", "gru", "rnn"])
+def test_other_numbers(word: str) -> None:
+    spec = read(word, MixerSpec)
+    plan = spec.plan(32, None, Conventions(dtype=Dtype.FLOAT64))
+    assert check(spec, plan, {"B": 2, "T": 70}, Conventions(dtype=Dtype.FLOAT64), None, 32).holds
+
+
+@pytest.mark.parametrize("spec", [s for s in CATALOG if s.traits.causal and not isinstance(s, Bidirectional)], ids=say)
+def test_the_planned_state_is_the_state(spec: MixerSpec) -> None:
+    mixer = spec.build(WIDTH)
+    assert isinstance(mixer, CausalMixer)
+    for batch, length in ((2, 1), (3, 5)):
+        with torch.no_grad():
+            _, state = mixer.scan(torch.randn(batch, length, WIDTH), mixer.init_state(batch))
+        assert int(spec.plan(WIDTH).total.state(B=batch, T=length)) == state_bytes(state)
+
+
+@pytest.mark.parametrize("name", ["hybrid lm", "post-norm lm", "learned positions"])
+def test_the_planned_state_of_a_net_is_its_state(name: str) -> None:
+    net = NETS[name].build()
+    state = net.init_state(2)
+    _, state = net.scan(torch.zeros(2, 5, dtype=torch.long), state)
+    held = sum(leaf.numel() * leaf.element_size() for leaf in leaves(state).values())
+    assert int(NETS[name].plan().total.state(B=2, T=5)) == held
+
+
+def test_a_wrong_plan_is_seen() -> None:
+    spec = read("gru", MixerSpec)
+    wrong = read("lstm", MixerSpec).plan(WIDTH)
+    found = check(spec, wrong, SIZES[0], Conventions(), None, WIDTH)
+    assert not found.holds and "NOT what was planned" in found.verdict
