@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops.scan import leaves
 from threefold.positions import HeadPosition, ScorePosition
 from threefold.specs.attention import Linear
-from threefold.specs.base import Form, MixerSpec, Site
+from threefold.specs.base import Form, MixerSpec, Site, Spec
 from threefold.specs.features import FeatureMap
 from threefold.specs.positions import Rotary
 
@@ -35,7 +36,7 @@ class MixerSubject(Subject):
         position = getattr(spec, "position", None)
         self.features = getattr(spec, "features", None)
         self.streams = traits.causal
-        self.blocks = (getattr(spec, "chunk", 16),)
+        self.blocks = tuple(sorted(chunks(spec))) or (16,)
         self.claims = Claims(
             causal=traits.causal,
             permutes=traits.permutes,
@@ -97,6 +98,13 @@ class MixerSubject(Subject):
             elif isinstance(part, ScorePosition):
                 found["bias"] = (lambda q, k, i, j, part=part: part(q, i, j)), shape  # type: ignore[misc]
         return found
+
+
+def chunks(spec: Spec) -> set[int]:
+    """The chunk sizes of a spec and of those inside it."""
+    values = {f.name: getattr(spec, f.name) for f in fields(spec)}  # type: ignore[arg-type]
+    inner = {size for value in values.values() if isinstance(value, Spec) for size in chunks(value)}
+    return inner | ({values["chunk"]} if "chunk" in values else set())
 
 
 def _dots(q: Tensor, k: Tensor) -> Tensor:
