@@ -6,12 +6,12 @@ READY  := $(VENV)/.ready
 EXTRAS := speech,report,export,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format laws claims bench docs clean
+.PHONY: help setup demo test test-all check format laws claims bench sanitize docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(READY): pyproject.toml setup.py $(wildcard src/threefold/kernels/*.cpp src/threefold/kernels/*.h)
+$(READY): pyproject.toml setup.py $(wildcard src/threefold/kernels/cpp/*)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Set PYTHON=...")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing threefold[$(EXTRAS)] into $(VENV) (a few minutes the first time)"
@@ -48,7 +48,14 @@ claims: $(READY)  ## every deterministic claim of the source documents
 	$(BIN)/threefold claims
 
 bench: $(READY)  ## time the mixers beside their peers (wants a quiet machine)
-	$(BIN)/threefold bench
+	-$(BIN)/threefold bench --into benchmarks/results
+	$(BIN)/python benchmarks/bench_lengths.py
+	$(BIN)/python benchmarks/bench_forms.py
+	$(BIN)/python benchmarks/bench_peers.py
+	$(BIN)/python benchmarks/plot.py
+
+sanitize: $(READY)  ## the native kernels under AddressSanitizer and UBSan
+	$(BIN)/python -m pytest -m slow tests/kernels/test_sanitized.py
 
 docs: $(READY)  ## fill the generated parts of README and docs
 	$(BIN)/python docs/generate.py

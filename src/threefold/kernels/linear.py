@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from threefold.errors import InputError
-from threefold.kernels.native import BYTES, available, native
+from threefold.kernels.native import BYTES, available, fresh, native
 from threefold.ops import linear
 from threefold.ops.linear import LinearState
 from threefold.specs.features import Elu1, FeatureMap, Identity, Relu, Taylor
@@ -151,7 +151,7 @@ def _forward(
     q, k, v, memory, mass = _rows(q), _rows(k), _rows(v), memory.contiguous(), mass.contiguous()
     valid = valid if valid is None else valid.contiguous()
     batch, length, heads = q.shape[:3]
-    y = torch.empty(v.shape, dtype=v.dtype)
+    y = fresh(v.shape, v.dtype)
     n = mass.new_empty((batch, heads, length if mass.shape[-1] else 0))
     S, z, bad = torch.empty_like(memory), torch.empty_like(mass), torch.zeros(batch, dtype=torch.long)
     work = memory.numel() * length
@@ -172,10 +172,8 @@ def _backward(
     batch, length, heads = q.shape[:3]
     work = memory.numel() * length
     threads, slices, group = shares(batch, heads, -(-v.shape[-1] // 16), work, torch.get_num_threads())
-    dq, dk = (
-        torch.empty(x.shape, dtype=x.dtype) if slices == 1 else memory.new_empty((slices, *x.shape)) for x in (q, k)
-    )
-    dv, dS0, dz0 = torch.empty(v.shape, dtype=v.dtype), torch.empty_like(memory), torch.empty_like(mass)
+    dq, dk = (fresh(x.shape, x.dtype) if slices == 1 else memory.new_empty((slices, *x.shape)) for x in (q, k))
+    dv, dS0, dz0 = fresh(v.shape, v.dtype), torch.empty_like(memory), torch.empty_like(mass)
     written = {
         "dy": dy,
         "dS": dmemory,

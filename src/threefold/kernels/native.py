@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from threefold.errors import InputError, require
 from threefold.kernels.build import LIBRARY, instruction_sets, reason_file
 
 POINTER, BYTES, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
+
+LARGE = 1 << 22  # bytes from which memory is asked of the system and not reused
 
 
 @dataclass
@@ -62,6 +65,14 @@ def load(path: Path = LIBRARY) -> Native:
     if wanted := os.environ.get("THREEFOLD_ISA"):
         native.isa = _checked(native, wanted)
     return native
+
+
+def fresh(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """An empty tensor for a native result, on large pages where it is large and the system has them."""
+    made = torch.empty(tuple(shape), dtype=dtype)
+    if made.nbytes >= LARGE and (library := native().library) is not None:
+        library.tf_large_pages(POINTER(made.data_ptr()), LONG(made.nbytes))
+    return made
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from threefold.kernels.native import LONG, POINTER, available, native
+from threefold.kernels.native import LONG, POINTER, available, fresh, native
 from threefold.ops.recurrent_op import CELLS, Given, Later, none_like, recurrent, recurrent_backward, run, run_backward
 
 KINDS = {name: number for number, name in enumerate(("tanh", "identity", "lstm", "gru_before", "gru_after"))}
@@ -103,8 +103,8 @@ def _forward(cell: str, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         return run(cell, given)
     seq, x = Sequence(cell, given), given.x
     t, b, n = given.sizes
-    h, kept = x.new_empty(t, b, n), x.new_empty(t, b, CELLS[cell].kept * n)
-    c = None if given.c0 is None else torch.empty_like(h)
+    h, kept = (fresh((t, b, size), x.dtype) for size in (n, CELLS[cell].kept * n))
+    c = None if given.c0 is None else fresh(h.shape, h.dtype)
     seq.point(kept=kept, h=h, c=c)
     drive = kept if CELLS[cell].kept else h
     with seq.opened("forward"), torch.autocast("cpu", enabled=False):
@@ -135,7 +135,7 @@ def _backward(cell: str, *inputs: Any) -> tuple[Tensor, ...]:
     dbias, dinner, dh0 = x.new_zeros(seq.rows), x.new_zeros(n), x.new_zeros(b, n)
     dc0 = none_like(x) if given.c0 is None else torch.zeros_like(dh0)
     seq.point(kept=kept, h=h, c=c, dh=dh, dc=dc, drive=drive, extra=extra, dbias=dbias, dinner=dinner, dh0=dh0, dc0=dc0)
-    dx = x.new_empty(t, b, d) if later.need_x else none_like(x)
+    dx = fresh((t, b, d), x.dtype) if later.need_x else none_like(x)
     dwx, dwh = x.new_zeros(d, seq.rows), x.new_zeros(n, seq.rows)
     with seq.opened("backward"), torch.autocast("cpu", enabled=False):
         for start, stop in reversed(pieces):
