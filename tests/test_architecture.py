@@ -22,6 +22,7 @@ ORDER = (
     ("claims",),
     ("report",),
     ("explore",),
+    ("bench",),
     ("demo",),
     ("cli",),
     ("__main__",),
