@@ -5,10 +5,23 @@ A generated part stands between `<!-- generated: name -->` and `<!-- end -->`. R
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from threefold.errors import InputError
+from threefold.specs.base import Spec
+from threefold.specs.words import say
+
+if TYPE_CHECKING:
+    from threefold.cli.main import Command
+    from threefold.specs.base import MixerSpec
+    from threefold.specs.positions import Position
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -16,32 +29,32 @@ PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTAL
 
 
 def mixers() -> str:
-    """Mixers by forms and positions, from the specs' own traits."""
+    """Mixers by forms and positions: the specs' own traits, and which positions each may be written down with."""
     from threefold.mixers.catalog import CATALOG
     from threefold.specs.base import Form
+    from threefold.specs.cross import Bidirectional
+    from threefold.specs.positions import Alibi, Decay, Relative, Rotary, Shaw
 
-    rows: dict[str, dict[str, set[str]]] = {}
+    positions = (Rotary(), Decay(), Alibi(), Relative(), Shaw())
+    rows: dict[str, list[str]] = {}
     for spec in CATALOG:
-        features = getattr(spec, "features", None)
+        features, traits = getattr(spec, "features", None), spec.traits
         name = type(spec).__name__ + (f"({type(features).__name__})" if features else "")
-        if not spec.traits.causal:
-            name += ", both ways" if name != "Bidirectional" else ""
-        row = rows.setdefault(name, {"forms": set(), "positions": set(), "state": set()})
-        row["forms"] |= {form.value for form in spec.traits.forms}
-        position = getattr(spec, "position", None)
-        row["positions"] |= {type(position).__name__} if position else set()
-        row["state"] |= {"fixed" if spec.traits.bounded_state else "grows with T"} if spec.traits.causal else {"–"}
-    order = [form.value for form in Form]
-    lines = [
-        "| mixer | " + " | ".join(order) + " | positions of its own | state |",
-        "|---|" + "---|" * (len(order) + 2),
-    ]
-    for name, row in rows.items():
-        cells = ["✓" if form in row["forms"] else "" for form in order]
-        lines.append(
-            f"| `{name}` | {' | '.join(cells)} | {', '.join(sorted(row['positions'])) or '–'} | {'/'.join(row['state'])} |"
-        )
-    return "\n".join(lines)
+        name += f"({type(spec.mixer).__name__})" if isinstance(spec, Bidirectional) else ""
+        name += ", both ways" if not traits.causal and not isinstance(spec, Bidirectional) else ""
+        state = "–" if not traits.causal else "fixed" if traits.bounded_state else "grows with T"
+        cells = [form in traits.forms for form in Form] + [_accepts(spec, position) for position in positions]
+        rows.setdefault(name, [f"`{name}`", *("✓" if cell else "" for cell in cells), state])
+    header = ["mixer", *(form.value for form in Form), *(type(each).__name__ for each in positions), "state"]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows.values()])
+
+
+def _accepts(spec: MixerSpec, position: Position) -> bool:
+    """Whether this pair may be written down."""
+    try:
+        return hasattr(spec, "position") and bool(replace(spec, position=position))  # type: ignore[call-arg]
+    except InputError:
+        return False
 
 
 def laws() -> str:
@@ -49,7 +62,7 @@ def laws() -> str:
     from threefold.laws.all import LAWS
     from threefold.laws.describe import listing
 
-    return listing(LAWS, "docs/laws/")
+    return listing(LAWS, "laws/")
 
 
 def law_pages() -> str:
@@ -68,11 +81,51 @@ def recipes() -> str:
 
 
 def commands() -> str:
-    """One row a command."""
+    """One row a command, with the example of its help."""
     from threefold.cli.main import COMMANDS
 
-    rows = [f"| {c.group} | `threefold {c.name}` | {c.says} |" for c in COMMANDS]
-    return "\n".join(["| to | command | |", "|---|---|---|", *rows])
+    rows = [f"| {c.group} | `threefold {c.name}` | {c.says} | {_example(c)} |" for c in COMMANDS]
+    return "\n".join(["| to | command | | example |", "|---|---|---|---|", *rows])
+
+
+def _example(command: Command) -> str:
+    from threefold.cli.main import examples
+
+    return "<br>".join(f"`{line}`".replace("|", "\\|") for line in examples(command))
+
+
+def names() -> str:
+    """One row a public name: how it is made, and the first line of what it says."""
+    import threefold
+
+    rows, bar = ["| name | |", "|---|---|"], "\\|"
+    for name in threefold.__all__:
+        thing = getattr(threefold, name)
+        says = (inspect.getdoc(thing) or "").splitlines()[0] if callable(thing) else SAYS[name]
+        rows.append(f"| `{_signature(name, thing)}` | {says.replace('|', bar)} |")
+    return "\n".join(rows)
+
+
+SAYS = {"CATALOG": "every mixer that the laws judge", "LAWS": "every law"}
+
+
+def _signature(name: str, thing: Any) -> str:
+    """A name with its parameters and their defaults, without annotations."""
+    if not callable(thing) or (isinstance(thing, type) and issubclass(thing, Enum | Exception)):
+        return name
+    told = []
+    for each in inspect.signature(thing).parameters.values():
+        told.append(each.name if each.default is each.empty else f"{each.name}={_default(each.default)}")
+    return f"{name}({', '.join(told)})"
+
+
+def _default(value: Any) -> str:
+    match value:
+        case Enum():
+            return repr(value.value)
+        case Spec():
+            return say(value)
+    return repr(value)
 
 
 def results() -> str:
@@ -89,7 +142,7 @@ def results() -> str:
     return "\n".join([*lines, "", found["conditions"]])
 
 
-PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, results)}
+PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, names, results)}
 
 
 def filled(text: str) -> str:

@@ -22,7 +22,10 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """The fenced blocks of a page; `<!-- slow -->` or `<!-- not run: reason -->` may stand before one."""
+    """The fenced blocks of a page; a note may stand before one.
+
+    `<!-- slow -->`, `<!-- not run: reason -->`, or `<!-- as printed -->`: every line but `...` is one that was printed.
+    """
     pattern = re.compile(
         r"(?:<!-- (?P<note>[^>]*) -->\s*)?^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
     )
@@ -40,7 +43,7 @@ def cases() -> list:
     return found
 
 
-def run(command: list[str] | str, folder: Path) -> None:
+def run(command: list[str] | str, folder: Path) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "NO_COLOR": "1", "COLUMNS": "120"}
     result = subprocess.run(
@@ -53,6 +56,7 @@ def run(command: list[str] | str, folder: Path) -> None:
         timeout=300,
     )
     assert result.returncode == 0, f"{command}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+    return result.stdout
 
 
 @pytest.mark.parametrize("block", cases())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -112,6 +115,16 @@ def _command(name: str) -> Command:
         near = nearest(name, (c.name for c in COMMANDS))
         raise InputError(f"there is no command {name!r}{near or '.'} `threefold --help` lists them.")
     return command
+
+
+def examples(command: Command) -> list[str]:
+    """The command lines that a command's help shows."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
+        command.load().run(["--help"])
+    lines = (re.sub(r"^Examples?: ", "", line.strip()) for line in shown.getvalue().splitlines())
+    wanted = re.compile(rf"(?:[\w -]+\| )?threefold {command.name}\b(?! \[|.*\.\.\.)")
+    return [each.strip() for line in lines if wanted.match(line) for each in line.split(" · ")]
 
 
 def completion(words: list[str]) -> str:
