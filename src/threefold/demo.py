@@ -119,22 +119,32 @@ def run(folder: Path, heard: Callable[[str, int, int], object]) -> None:
 
 
 def _two_at_a_time(waiting: list[Job]) -> Iterator[Job]:
+    """The jobs as they end. Whatever stops us stops what runs: its files say how far it came."""
+    children: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-        running = {pool.submit(_do, job): job for job in waiting}
+        running = {pool.submit(_do, job, children): job for job in waiting}
         try:
             for future in as_completed(running):
                 future.result()
                 yield running[future]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in tuple(children):
+                child.terminate()
             raise
 
 
-def _do(job: Job) -> None:
+def _do(job: Job, children: set[subprocess.Popen[str]]) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    result = subprocess.run(job.command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    last = (result.stderr or result.stdout).strip().splitlines()[-1:]
-    require(job.done, f"{job.says} did not finish: {' '.join(last) or f'it ended with code {result.returncode}'}")
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(
+        job.command, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    )
+    children.add(child)
+    out, err = child.communicate()
+    children.discard(child)
+    last = (err or out).strip().splitlines()[-1:]
+    require(job.done, f"{job.says} did not finish: {' '.join(last) or f'it ended with code {child.returncode}'}")
 
 
 def judged() -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ ELSEWHERE = {  # run by a test of their own
     "threefold demo": "tests/cli/test_demo.py",
     "threefold bench recurrent --repeats 15": "tests of the benchmarks, with fewer repeats",
 }
+SLOW = ("compare",)  # four runs, each in a process of its own
 EXAMPLES = [line for command in COMMANDS for line in examples(command)]
 
 
@@ -86,7 +87,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
-@pytest.mark.parametrize("line", [line for line in EXAMPLES if line not in ELSEWHERE])
+def _cases() -> list:
+    lines = [line for line in EXAMPLES if line not in ELSEWHERE]
+    return [pytest.param(line, marks=[pytest.mark.slow] * (line.split()[1] in SLOW), id=line) for line in lines]
+
+
+@pytest.mark.parametrize("line", _cases())
 def test_example_runs(
     line: str, desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,8 +104,7 @@ def test_example_runs(
         monkeypatch.setattr(sys, "stdin", sound)
     code = run(shlex.split(command)[1:])
     seen = capsys.readouterr()
-    # my_claims.py is a derivation with a mistake in it: 1 is its grade
-    assert code == (1 if "my_claims" in line or ("doctor" in line and code == 1) else 0), seen.err
+    assert code == 0 or (code == 1 and "doctor" in line), seen.err  # the doctor may find something on this machine
     assert seen.out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,11 @@ def run(argv: list[str]) -> int:
             if says and not console.is_terminal:
                 console.print(f"{done}/{total} {says}")
 
-        demo.run(options.run, heard)
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # stopped in any way, what runs stops too
+        try:
+            demo.run(options.run, heard)
+        finally:
+            signal.signal(signal.SIGTERM, before)
     found = tuple(demo.lines(options.run))
     path = write(page([options.run], "Threefold: a demonstration", found), options.run / "index.html")
     after = f"next: open {path}, then try `threefold explore` or `threefold --help`."
