@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from threefold.claims import find
+from threefold.claims import SUBJECTS, find
 from threefold.claims.claim import Outcome
 from threefold.claims.judge import judge
 
@@ -248,3 +250,9 @@ def test_evidence_that_stops_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged.moved
     assert judged.verdict.outcome is Outcome.UNDECIDED
     assert "RuntimeError: broken on purpose" in judged.verdict.limits
+
+
+def test_each_subject_was_broken_somewhere_above() -> None:
+    """Experiments read records, not formulas: other records change their verdicts in tests of their own."""
+    ids = re.findall(r'"((?:\d{3}-|C\d)[^"\s]*)"', Path(__file__).read_text(encoding="utf-8"))
+    assert {find(id).subject for id in ids} == set(SUBJECTS) - {"experiments"}
