@@ -132,6 +132,20 @@ class WrittenSigmoid(Gated):
         return 1 / (1 + torch.exp(-x))
 
 
+class Bounded(LinearAttention):
+    """A map between 1/e and e."""
+
+    def phi(self, x: Tensor) -> Tensor:
+        return torch.exp(torch.tanh(x))
+
+
+class Sinking(Bounded):
+    """The same function, for the normaliser cancels the factor; and 0 divided by 0 in float32."""
+
+    def phi(self, x: Tensor) -> Tensor:
+        return torch.exp(torch.tanh(x) - 60)
+
+
 class Counter(nn.Module):
     """A running mean of a positive feature, summed wide."""
 
@@ -234,6 +248,7 @@ NUMBERS: tuple[Mutant, ...] = (
     Mutant("a state without its cell", "accounting", planned(ForgetsCell), planned(HonestLSTM)),
     Mutant("pairs kept for backward", "growth", subject(KeepsPairs, GROWS), subject(LinearAttention, GROWS)),
     Mutant("gradient of an overflow", "stability", subject(WrittenSigmoid, CAUSAL), subject(Gated, CAUSAL)),
+    Mutant("normaliser that underflows", "stability", subject(Sinking, CAUSAL), subject(Bounded, CAUSAL)),
     Mutant("state in bfloat16", "stability", subject(NarrowSum, CAUSAL), subject(Counter, CAUSAL)),
     Mutant("dropout in eval", "determinism", subject(DropsAlways), subject(Sound)),
     Mutant("writes into its input", "determinism", subject(WritesInput), subject(Sound)),

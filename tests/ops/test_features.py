@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from threefold.errors import InputError
-from threefold.ops.features import elu1, exp_series, taylor
+from threefold.ops.features import elu1, exp_series, lifted, taylor
 from threefold.specs.features import Elu1, Identity, Relu, Sign, Taylor
 
 F64 = torch.float64
@@ -147,3 +147,24 @@ def test_derivatives() -> None:
     x = torch.randn(2, 3, dtype=F64, requires_grad=True)
     assert gradcheck(lambda x: taylor(x, 3), (x,)) and gradgradcheck(lambda x: taylor(x, 3), (x,))
     assert gradcheck(elu1, (x,)) and gradcheck(lambda x: exp_series(x, 4), (x,))
+
+
+def test_lifting_multiplies_elu1_by_one_number_a_token_and_only_far_below_zero() -> None:
+    q = torch.tensor([[-200.0, -150.0, -120.5], [-3.0, -0.5, -9.0], [1.0, -300.0, 2.0]], dtype=torch.float64)
+    ratio = elu1(lifted(q)) / elu1(q)
+    assert torch.allclose(ratio[0], ratio[0, :1].expand(3), rtol=1e-12)
+    assert torch.equal(lifted(q)[1:], q[1:])
+    assert elu1(lifted(q.float()))[0].sum() > 0 == elu1(q.float())[0].sum(), "exp(-120) is 0 in float32"
+
+
+def test_lifting_changes_no_gradient_of_a_normalised_output() -> None:
+    draw = torch.Generator().manual_seed(0)
+    q = (torch.randn(4, 3, generator=draw, dtype=F64) - 6).requires_grad_()
+    k, v = (torch.randn(5, 3, generator=draw, dtype=F64) for _ in range(2))
+
+    def read(phi: Tensor) -> Tensor:
+        weights = phi @ elu1(k).T
+        return (weights / weights.sum(1, keepdim=True)) @ v
+
+    plain, moved = (torch.autograd.grad(read(elu1(each)).square().sum(), q)[0] for each in (q, lifted(q)))
+    assert torch.allclose(plain, moved, rtol=1e-10, atol=1e-16)

@@ -12,12 +12,13 @@ from threefold.kernels import linear as native
 from threefold.mixers.attention import Heads
 from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops import linear
+from threefold.ops.features import lifted
 from threefold.ops.linear import LinearState
 from threefold.ops.place import positions
 from threefold.ops.scan import accumulator, cleared
 from threefold.specs.attention import Linear
 from threefold.specs.base import Form
-from threefold.specs.features import FeatureMap, Identity, Sign
+from threefold.specs.features import Elu1, FeatureMap, Identity, Sign
 from threefold.specs.positions import Decay, Rotary
 
 linear.accelerate(native.ACCELERATOR)
@@ -49,7 +50,12 @@ class LinearHeads(Heads):
         self.spec = spec
         self.turn = spec.position.build(self.key_dim) if isinstance(spec.position, Rotary) else None
         self.turns_features = self.turn is not None and not spec.features.of_dot
+        self.lifts = spec.normalised and isinstance(spec.features, Elu1)
         self.rates = spec.position.rates(spec.heads) if isinstance(spec.position, Decay) else None
+
+    def queries(self, x: Tensor) -> Tensor:
+        q = super().queries(x)
+        return lifted(q) if self.lifts else q
 
     def entering(self, x: Tensor, at: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v of tokens at these positions."""

@@ -14,6 +14,12 @@ def elu1(x: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     return x.clamp(min=0) + x.clamp(max=0).exp()
 
 
+def lifted(q: Float[Tensor, "*s k"]) -> Float[Tensor, "*s k"]:
+    """q moved up until its largest entry is -1, if it is below that: elu1(q) = exp(q) is then multiplied by one number
+    for the token, which a normaliser cancels exactly. No output changes, and far below 0 nothing underflows."""
+    return q - (q.detach().amax(-1, keepdim=True) + 1).clamp(max=0)
+
+
 def _counted(key_dim: int, degree: int) -> list[float]:
     """Level by level: a leading index that repeats r times has brought the factor 1 / sqrt(r!)."""
     level = [(i, 1, 1.0) for i in range(key_dim)]
