@@ -91,6 +91,8 @@ class Poly:
 
     def placed(self, sizes: Mapping[str, Number]) -> Poly:
         """The same, the sizes as a mapping."""
+        if not any(_source(axis) in sizes for key in self._terms for axis, _ in key):
+            return self
         terms: dict[Monomial, Number] = {}
         for key, value in self._terms.items():
             left = []
@@ -120,13 +122,15 @@ class Poly:
         return self._replaced({axis: value for axis in found if (value := _size(axis, sizes)) is not None})
 
     def _replaced(self, values: Mapping[str, Number]) -> Poly:
+        if not values:
+            return self
         result = Poly({})
         for key, value in self._terms.items():
             term = Poly({tuple(pair for pair in key if pair[0] not in values): value})
             for axis, power in key:
                 term = term * values.get(axis, 1) ** power
             result += term
-        return result if values else self
+        return result
 
     def smooth(self) -> Poly:
         """The law of long sequences: ⌈T/C⌉ read as T/C, which is exact at multiples of C, and [T>C] as 1."""
@@ -141,6 +145,8 @@ class Poly:
 
     def renamed(self, old: str, new: str) -> Poly:
         """One axis read as another: both sides of an encoder-decoder as long as each other."""
+        if old not in self.axes:
+            return self
         result = Poly({})
         for key, value in self._terms.items():
             term = Poly({(): value})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from threefold.cost import Number, Plan, Poly
+from threefold.cost import Cost, Number, Plan, Poly
 from threefold.errors import require
 from threefold.plan.conventions import Causal, Conventions, Dtype, Optimiser, Recompute, Scores
 from threefold.plan.memory import inference, memory_law, training
@@ -32,14 +32,15 @@ class Asked:
     model: Model | None = None
 
     @property
-    def law(self) -> Plan:
-        """The plan with one length, where both sides are equally long."""
-        return self.plan.mapped(lambda poly: poly.renamed("S", "T")) if self.joined else self.plan
+    def law(self) -> Cost:
+        """What it costs in one length, where both sides are equally long."""
+        total = self.plan.total
+        return total.mapped(lambda poly: poly.renamed("S", "T")) if self.joined else total
 
     @property
     def axis(self) -> str:
         """What lengthens it: T, else another axis than the batch, else the batch."""
-        total = self.law.total
+        total = self.law
         axes = dict.fromkeys(axis for poly in (total.forward, total.saved, total.state) for axis in poly.axes)
         return next((axis for axis in ("T", "S", *axes) if axis in axes and axis != "B"), "B")
 
@@ -50,13 +51,13 @@ class Asked:
 
     def bytes_of(self, axis: str, purpose: str) -> Law:
         """Training or inference memory as a function of one size."""
-        plan = self.law if axis == "T" else self.plan
-        of = (training if purpose == "training" else inference)(plan.total, self.conventions)
+        cost = self.law if axis == "T" else self.plan.total
+        of = (training if purpose == "training" else inference)(cost, self.conventions)
         return memory_law(of, {name: size for name, size in self.sizes.items() if name != axis}, axis)
 
     def measures(self, axis: str) -> dict[str, Law]:
         """What models are compared by, each as a function of a length."""
-        total = self.law.total
+        total = self.law
         return {
             "FLOPs forward": self.value(total.forward, axis),
             "FLOPs of training": self.value(total.forward + total.backward, axis),

@@ -44,7 +44,7 @@ def page(asked: Asked, options: Options, trees: list[str], verdict: list[str]) -
     others = [ask(options, text, "") for text in options.against]
     total = asked.plan.total
     lines = [*_head(asked), "", *trees, ""]
-    lines += [f"growth     {line}" for line in growth(asked.law.total, asked.sizes, asked.axis)]
+    lines += [f"growth     {line}" for line in growth(asked.law, asked.sizes, asked.axis)]
     lines += ["", *memory("training memory", training(total, asked.conventions), asked.sizes)]
     lines += memory("inference memory", inference(total, asked.conventions), asked.sizes)
     said = [("against", line) for other in others for line in crossings(asked, other)]
