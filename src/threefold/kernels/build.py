@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LIBRARY = HERE / "_native.so"
+LIBRARY, SOURCES = HERE / "_native.so", HERE / "cpp"
 FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden"),
     *("-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi"),
@@ -47,11 +47,11 @@ def compiler() -> str:
     raise BuildError(f"no C++ compiler ({', '.join(names)}): install g++ or clang++, or set CXX.")
 
 
-def jobs(into: Path, extra: tuple[str, ...] = ()) -> list[tuple[list[str], Path]]:
+def jobs(into: Path, extra: tuple[str, ...] = (), sources: Path = SOURCES) -> list[tuple[list[str], Path]]:
     """One compiler command and its object file for every source and instruction set."""
     cxx = compiler()
     found = []
-    for source in sorted((HERE / "cpp").glob("*.cpp")):
+    for source in sorted(sources.glob("*.cpp")):
         per_isa = source.stem.endswith("_isa")
         for isa, flags in (instruction_sets() if per_isa else {"": ()}).items():
             target = into / f"{source.stem}_{isa}.o"
@@ -60,10 +60,10 @@ def jobs(into: Path, extra: tuple[str, ...] = ()) -> list[tuple[list[str], Path]
     return found
 
 
-def build(library: Path = LIBRARY, extra: tuple[str, ...] = ()) -> Path:
+def build(library: Path = LIBRARY, extra: tuple[str, ...] = (), sources: Path = SOURCES) -> Path:
     """Compile and link; the library replaces the old one only when all went well."""
     with tempfile.TemporaryDirectory() as folder:
-        todo = jobs(Path(folder), extra)
+        todo = jobs(Path(folder), extra, sources)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(lambda job: _call(job[0]), todo))
         whole = Path(folder) / "whole.so"

@@ -1,7 +1,7 @@
 """The native library: found, loaded once, told which threads to use, and asked for functions by name.
 
-THREEFOLD_KERNELS=off turns it off; THREEFOLD_ISA=base|avx2|avx512 forces an instruction set. Both are read when the
-library is first needed. A call through ctypes releases the GIL.
+THREEFOLD_KERNELS=off turns it off, and a path there is another library; THREEFOLD_ISA=base|avx2|avx512 forces an
+instruction set. Both are read when the library is first needed. A call through ctypes releases the GIL.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class Native:
         return self.found[key]
 
 
-def load(path: Path = LIBRARY) -> Native:
+def load(path: Path | None = None) -> Native:
     """Load the library at `path`, or say why it cannot be used."""
-    if os.environ.get("THREEFOLD_KERNELS", "").lower() in ("off", "0", "no"):
+    asked = os.environ.get("THREEFOLD_KERNELS", "")
+    if asked.lower() in ("off", "0", "no"):
         return Native(None, "turned off by THREEFOLD_KERNELS")
+    path = path or Path(asked or LIBRARY)
     if not path.exists():
         left = reason_file(path)
         reason = left.read_text().strip() if left.exists() else "they were not built when threefold was installed"
