@@ -21,7 +21,7 @@ SET = """
   };
   const rows = () => Object.fromEntries([...document.querySelectorAll('[data-panel="0"] tbody tr')].map(
     (row) => [row.cells[0].textContent, [row.cells[1].textContent, row.cells[2].textContent]]));
-  const shown = (name) => document.querySelector(`[name="${name}"]`).parentElement.querySelector("output").textContent;
+  const shown = (name) => document.querySelector(`[name="${name}"]`).parentElement.querySelector(".value").textContent;
 """
 
 

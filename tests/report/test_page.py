@@ -170,3 +170,58 @@ def test_data_cannot_end_its_element() -> None:
     embedded = re.search(r'id="data"[^>]*>(.*?)</script>', html, re.DOTALL)
     assert embedded and "<" not in embedded.group(1)
     assert json.loads(embedded.group(1))["figures"][0]["series"][0]["name"] == "<!--<script>"
+
+
+@needs_browser
+def test_every_control_is_named_and_reached_by_keyboard(tmp_path: Path) -> None:
+    path = write(sample(), tmp_path / "page.html")
+    script = """
+      const controls = [...document.querySelectorAll("a, button, input, select, summary, [tabindex], audio")];
+      const name = (e) => e.getAttribute("aria-label") || (e.labels && e.labels[0] && e.labels[0].textContent.trim()) ||
+        e.textContent.trim() || (e.controls ? "audio" : "");
+      const slider = document.querySelector('input[name="R"]'), before = slider.value;
+      slider.focus();
+      const focused = document.activeElement === slider;
+      const levels = [...document.querySelectorAll("h1, h2, h3")].map((h) => Number(h.tagName[1]));
+      return {
+        unnamed: controls.filter((e) => !name(e)).map((e) => e.outerHTML.slice(0, 80)),
+        unreachable: controls.filter((e) => e.tabIndex < 0).map((e) => e.outerHTML.slice(0, 80)),
+        focused, said: slider.getAttribute("aria-valuetext"), lang: document.documentElement.lang,
+        skips: levels.filter((level, i) => i && level > levels[i - 1] + 1).length,
+        live: document.querySelectorAll('[role="status"][aria-live]').length,
+        headers: [...document.querySelectorAll("th")].every((th) => th.getAttribute("scope") === "col"),
+      };
+    """
+    found = visit(path, script, tmp_path).found
+    assert found["unnamed"] == [] and found["unreachable"] == []
+    assert found["focused"] and found["said"] == "3.00" and found["lang"] == "en"
+    assert found["skips"] == 0 and found["live"] == 3 and found["headers"]
+
+
+@needs_browser
+def test_csv_is_the_table(tmp_path: Path) -> None:
+    path = write(sample('a, "b"'), tmp_path / "page.html")
+    script = """
+      let saved = null;
+      URL.createObjectURL = (blob) => { saved = blob; return "#"; };
+      HTMLAnchorElement.prototype.click = () => {};
+      document.querySelectorAll("[data-csv]")[1].click();
+      return saved.text();
+    """
+    seen = visit(path, script, tmp_path)
+    assert seen.found == 'name,accuracy,low,high\n"a, ""b""",0.5,0.4,0.6\nGRU,0.75,0.7,0.8\n'
+    assert seen.console == []
+
+
+@needs_browser
+def test_printed_it_is_black_on_white_and_whole(tmp_path: Path) -> None:
+    page = write(sample(), tmp_path / "page.html")
+    page.write_text(page.read_text().replace("@media print", "@media screen"))
+    script = """
+      const seen = (what) => [...document.querySelectorAll(what)].filter((e) => e.getClientRects().length).length;
+      const style = getComputedStyle(document.querySelector(".scroll"));
+      return { hidden: seen("nav") + seen("input") + seen("button") + seen("audio"), height: style.maxHeight,
+        ink: getComputedStyle(document.body).color, charts: seen("svg.chart") };
+    """
+    found = visit(page, script, tmp_path).found
+    assert found == {"hidden": 0, "height": "none", "ink": "rgb(0, 0, 0)", "charts": 6}

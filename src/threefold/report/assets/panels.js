@@ -9,7 +9,7 @@ class Panel {
   }
   control(name, label, made, read) {
     const box = node("label", {}, this.sliders, label + " ");
-    const shown = node("output", {}, box);
+    const shown = node("span", { class: "value" }, box); // an <output> here would take the label from the control
     box.appendChild(made);
     made.name = name;
     this.reads[name] = { made, read, shown };
