@@ -59,12 +59,22 @@ def _accelerated(plain: Callable[..., Any]) -> Callable[..., Any]:
     """`plain`, unless an accelerator supports the call; `inspect.unwrap` gives `plain` back."""
 
     @wraps(plain)
-    def chosen(q: Tensor, k: Tensor, v: Tensor, state: LinearState, **options: Any) -> tuple[Tensor, LinearState]:
-        call = (q, k, v, state, options["features"], options.get("valid"), options.get("rates"))
+    def chosen(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        state: LinearState,
+        *,
+        features: FeatureMap,
+        valid: Tensor | None = None,
+        rates: Tensor | None = None,
+        chunk: int = 64,
+    ) -> tuple[Tensor, LinearState]:
+        call = (q, k, v, state, features, valid, rates)
         for accelerator in _accelerators:
             if not accelerator.supports(*call):
                 return accelerator.run(*call)
-        return plain(q, k, v, state, **options)
+        return plain(q, k, v, state, features=features, valid=valid, rates=rates, chunk=chunk)
 
     return chosen
 
