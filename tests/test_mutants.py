@@ -7,11 +7,12 @@ import pytest
 
 from tests.laws.mutants import TWELVE, Mutant, Sound, subject
 from tests.laws.mutants_forms import FORMS
+from tests.laws.mutants_native import BLOCK, NATIVE
 from tests.laws.mutants_numbers import NUMBERS
 from tests.laws.mutants_order import ORDER
 from threefold.laws import IDS, LAWS, Verdict
 
-MUTANTS: tuple[Mutant, ...] = (*TWELVE, *ORDER, *FORMS, *NUMBERS)
+MUTANTS: tuple[Mutant, ...] = (*TWELVE, *ORDER, *FORMS, *NUMBERS, *NATIVE)
 BY_NAME = {law.name: law for law in LAWS}
 
 
@@ -52,4 +53,6 @@ def test_a_counterexample_is_the_smallest() -> None:
     cases = {name: verdict.where.case for name, verdict in found.items() if verdict.where}
     assert (cases["sees one token ahead"].T, cases["sees one token ahead"].at) == (2, 1)
     assert (cases["block leak"].T, cases["block leak"].at) == (64, 1)
+    edge = BY_NAME["forms"].check(NATIVE[0].broken())
+    assert edge.where is not None and edge.where.case.T == BLOCK + 1
     assert (cases["leak with weights +1 and -1"].T, cases["leak with weights +1 and -1"].feature) == (2, 0)

@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from tests.laws.mutants import WIDTH, LinearAttention, Mutant, Sound, subject
+from threefold.claims.lstm.mutations import MUTATIONS
 from threefold.laws import Claims, MixerSubject, Subject
 from threefold.mixers.linear import LinearMixer
+from threefold.mixers.recurrent import LSTMMixer
 from threefold.ops.linear import LinearState
 from threefold.specs.attention import Linear
 from threefold.specs.base import Form
-from threefold.specs.features import Elu1, Taylor
+from threefold.specs.features import Taylor
+from threefold.specs.recurrent import LSTM
 
 CAUSAL = Claims(causal=True)
 SPEC = Linear(heads=2, key_dim=4, value_dim=5, chunk=3, features=Taylor(2))
@@ -195,6 +198,17 @@ class StepRestarts(Sound):
         return self.read(self.query(x), keys, values), (keys, values)
 
 
+def derived(name: str) -> Callable[[], Subject]:
+    """An LSTM that computes as ever, and whose closed form has a mistake of the source documents; "" for none."""
+
+    def make() -> LSTMMixer:
+        made = LSTMMixer(LSTM(), 12)
+        made.cell = MUTATIONS[name] if name else made.cell
+        return made
+
+    return lambda: MixerSubject(LSTM(), 12, make=make, name=name or "LSTM")
+
+
 BOUNDED = Claims(causal=True, bounded=True)
 FORMS: tuple[Mutant, ...] = (
     Mutant("frozen forget gate", "gradient", subject(FrozenForgetGate, CAUSAL), subject(Gates, CAUSAL)),
@@ -203,6 +217,7 @@ FORMS: tuple[Mutant, ...] = (
         "normaliser without gradient", "gradient", subject(ConstantNormaliser, CAUSAL), subject(LinearAttention, CAUSAL)
     ),
     Mutant("second derivative dropped", "gradient", subject(WrongSecond, CAUSAL), subject(Cubes, CAUSAL)),
+    *(Mutant(f"closed form: {name}", "gradient", derived(name), derived("")) for name in MUTATIONS),
     Mutant("normaliser over heads", "forms", mixer(SumsOverHeads), mixer(LinearMixer)),
     Mutant("chunks forget", "forms", mixer(DropsChunk), mixer(LinearMixer)),
     Mutant("scale in two places", "forms", mixer(ScalesTwice), mixer(LinearMixer)),
@@ -213,4 +228,3 @@ FORMS: tuple[Mutant, ...] = (
     Mutant("every step at position 0", "streaming", subject(StepRestarts), subject(Sound)),
     Mutant("declared bounded, and grows", "streaming", subject(Sound, BOUNDED), subject(Gates, BOUNDED)),
 )
-__all__ = ["FORMS", "SPEC", "Elu1", "mixer"]
