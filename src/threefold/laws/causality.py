@@ -1,4 +1,4 @@
-"""Change a token, and every earlier output keeps its bits."""
+"""Change a token, and every earlier output keeps its bits; cut the sequence, and what is left keeps its values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from threefold.laws.compare import Comparison
 from threefold.laws.influence import tokens_matter
 from threefold.laws.law import Absent, Declined, Law, does_not_apply
 from threefold.laws.subject import Subject
-from threefold.laws.tolerance import BITS
+from threefold.laws.tolerance import BITS, equal
 
 ROWS = 32  # positions judged side by side, to bound memory
 BACKENDS = {"math": SDPBackend.MATH, "flash": SDPBackend.FLASH_ATTENTION}
@@ -40,6 +40,7 @@ def cases(subject: Subject) -> Iterator[Case]:
     for T in lengths(subject.blocks):
         if T > 1:
             yield Case(T=T, B=1, how="eval")
+    yield from (Case(T=T, B=1, seed=4, how="cut") for T in lengths(subject.blocks) if T > 1)
     some = sorted({2, 17, *(C + 1 for C in subject.blocks if C < 70)})
     for T in some:
         yield Case(T=T, B=1, seed=1, how="train")
@@ -50,6 +51,9 @@ def cases(subject: Subject) -> Iterator[Case]:
 
 
 def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
+    if case.how == "cut":
+        yield from _cut(subject, case)
+        return
     mode, _, way = case.how.partition(" ")
     x = subject.inputs(replace(case, B=1))
     other = subject.differing(x, case, 7)
@@ -68,6 +72,18 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
             y = subject.run(before, training=mode == "train", form=form)
             z = subject.run(after, training=mode == "train", form=form)
             yield from _rows(y, z, tokens)
+
+
+def _cut(subject: Subject, case: Case) -> Iterator[Comparison]:
+    """The first s tokens alone: a layer that reads how long the sequence is reads its future."""
+    x = subject.inputs(replace(case, B=1))
+    some = {1, case.T // 2, case.T - 1, *(C for C in subject.blocks if C < case.T)} - {0}
+    with torch.no_grad():
+        whole = subject.run(x)
+        for s in [case.at] if case.at is not None and 0 < case.at < case.T else sorted(some):
+            remark = f"without the tokens from {s} on, an earlier output is another"
+            limit = equal(subject.precision, case.T)
+            yield Comparison("y", whole[:, :s], subject.run(x[:, :s]), limit, at=s, remark=remark)
 
 
 def _rows(y: Tensor, z: Tensor, tokens: Tensor) -> Iterator[Comparison]:

@@ -59,6 +59,7 @@ class ModuleSubject(Subject):
             self.wiring = read(module)
             self.blocks = blocks_of(module)
             self._fit(module, width, vocabulary)
+            self._find_time(module)
             self._try_ways(module)
             self._narrow(module)
             self.claims, said = infer(self, claims)
@@ -86,6 +87,24 @@ class ModuleSubject(Subject):
             "constructor's --with."
         )
 
+    def _find_time(self, module: nn.Module) -> None:
+        """Time is the axis along which tokens reach each other. Where it is the first and no flag says so, say so."""
+        if self.wiring.time_first or not self.per_token:
+            return
+        x = self.inputs(Case(T=3, B=3))
+        other = x.clone()
+        other[1, 1] = self.differing(x, Case(T=3, B=3), 7)[1, 1]
+        with torch.no_grad():
+            try:
+                y, z = (sequence_of(self._raw(module, each, {}), 3, 3, False)[0] for each in (x, other))
+            except Exception:
+                return
+        moved = (y != z).flatten(2).any(-1) if y.ndim > 2 else y != z
+        rows, columns = bool(moved[[0, 2], 1].any()), bool(moved[1, [0, 2]].any())
+        if rows and not columns:
+            said = "tokens reach each other along the first axis alone: time is the first axis"
+            self.wiring = replace(self.wiring.saying(said), time_first=True)
+
     def _try_ways(self, module: nn.Module) -> None:
         """Believe a mask, a state or positions only after a call with them worked."""
         x = self.differing(
@@ -104,6 +123,10 @@ class ModuleSubject(Subject):
     def _polarity(self, module: nn.Module, x: Tensor) -> bool:
         """Whether the mask works, with its polarity tried: hiding nothing must change nothing."""
         name, plain = self.wiring.mask, self._raw(module, x, {})
+        if self.wiring.always:
+            meaning = "real token" if self.wiring.real else "padded token"
+            self.wiring = self.wiring.saying(f"{name} is required; by its name True is a {meaning}")
+            return True
 
         def harmless(value: bool) -> bool:
             mask = torch.full(x.shape[:2], value)
@@ -160,6 +183,9 @@ class ModuleSubject(Subject):
         if self.wiring.time_first:
             x = x.transpose(0, 1)
         others = self.wiring.xs[1:]
+        if self.wiring.always and self.wiring.mask not in more:
+            shape = x.shape[:2][::-1] if self.wiring.time_first else x.shape[:2]
+            more = more | {self.wiring.mask: torch.full(shape, self.wiring.real, device=x.device)}
         return module(x, **dict.fromkeys(others, x), **more)
 
     def call(

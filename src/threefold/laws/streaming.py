@@ -40,6 +40,7 @@ def cases(subject: Subject) -> Iterator[Case]:
         yield from (Case(T=T, how=f"split {form}") for T in (2, 5, 17))
     yield from (Case(T=T, how="interleaved") for T in (2, 6))
     yield from (Case(T=T, how="kept state") for T in (2, 6))
+    yield from (Case(T=T, how="branches") for T in (2, 3, 6))
     if subject.claims.bounded is not None:
         yield Case(T=GROWING[-1], B=1, how="bytes")
 
@@ -53,6 +54,8 @@ def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
                 yield from _interleaved(subject, case)
             case ["kept", _]:
                 yield from _kept(subject, case)
+            case ["branches"]:
+                yield from _branches(subject, case)
             case _:
                 yield from _bytes(subject, case)
 
@@ -116,6 +119,23 @@ def _kept(subject: Subject, case: Case) -> Iterator[Comparison]:
     once, _ = _feed(subject, x[:, half:], state)
     again, _ = _feed(subject, x[:, half:], state)
     yield Comparison("y", once, again, BITS, remark="continuing twice from one kept state gave two results")
+
+
+def _branches(subject: Subject, case: Case) -> Iterator[Comparison]:
+    """Two continuations of one state, token by token in turn, as in a beam: neither writes into the other's memory."""
+    xs = [subject.inputs(case, salt) for salt in (0, 21)]
+    half = case.T // 2
+    xs[1][:, :half] = xs[0][:, :half]
+    _, start = _feed(subject, xs[0][:, :half], _start(subject, case.B))
+    states, ys = [start, start], [[], []]  # type: ignore[var-annotated]
+    for t in range(half, case.T):
+        for i, x in enumerate(xs):
+            y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
+            ys[i].append(y)
+    limit = equal(subject.precision, case.T)
+    for x, parts in zip(xs, ys, strict=True):
+        remark = "two continuations of one kept state disturbed each other"
+        yield Comparison("y", subject.run(x)[:, half:], torch.cat(parts, 1), limit, remark=remark)
 
 
 def _bytes(subject: Subject, case: Case) -> Iterator[Comparison]:

@@ -28,6 +28,7 @@ class Wiring:
 
     xs: tuple[str, ...] = ("x",)  # every one of these is given the sequence
     mask: str = ""
+    always: bool = False  # the mask is required
     real: bool = True  # polarity of the mask
     pairs: str = ""  # where a causal mask goes, when the subject is declared causal and needs one
     state: str = ""
@@ -51,7 +52,8 @@ def read(module: nn.Module) -> Wiring:
         )
     required = [p.name for p in parameters if p.default is p.empty and p.name in named]
     xs = tuple(name for name in required if name in ("query", "key", "value", "q", "k", "v")) or (named[0],)
-    if stray := [name for name in required if name not in xs]:
+    mask = next((name for name in (*HIDDEN, *REAL) if name in named), "")
+    if stray := [name for name in required if name not in (*xs, mask)]:
         raise InputError(
             f"{type(module).__name__}.forward needs {', '.join(stray)} as well as {xs[0]}: "
             "wrap it in a function or a module that takes the sequence alone."
@@ -60,11 +62,11 @@ def read(module: nn.Module) -> Wiring:
     def first(names: tuple[str, ...]) -> str:
         return next((name for name in names if name in named), "")
 
-    mask = first(HIDDEN) or first(REAL)
     flags = [part.batch_first for part in module.modules() if isinstance(getattr(part, "batch_first", None), bool)]
     wiring = Wiring(
         xs=xs,
         mask=mask,
+        always=mask in required,
         real=mask not in HIDDEN,
         state=first(STATES),
         place=first(PLACES),
@@ -106,7 +108,7 @@ def blocks_of(module: nn.Module) -> tuple[int, ...]:
 
 def sequence_of(output: Any, batch: int, T: int, time_first: bool) -> tuple[Tensor, bool]:
     """(the output with batch first, whether it has a time axis) out of whatever a forward returned."""
-    found = list(_tensors(output))
+    found = [_real(tensor) for tensor in _tensors(output)]
     want = (T, batch) if time_first else (batch, T)
     for tensor in found:
         if tensor.ndim >= 2 and tuple(tensor.shape[:2]) == want:
@@ -116,6 +118,11 @@ def sequence_of(output: Any, batch: int, T: int, time_first: bool) -> tuple[Tens
             return tensor, False
     shapes = ", ".join(str(tuple(tensor.shape)) for tensor in found) or "no tensor"
     raise InputError(f"no output has the axes batch {batch} and time {T}: the layer gave {shapes}.")
+
+
+def _real(tensor: Tensor) -> Tensor:
+    """Complex numbers as pairs of reals: a law compares both."""
+    return torch.view_as_real(tensor).flatten(-2) if tensor.is_complex() else tensor
 
 
 def _tensors(output: Any) -> list[Tensor]:
