@@ -108,7 +108,8 @@ def espeak(_: Path) -> Task:
 
 def shakespeare(data: Path) -> Task:
     """Ten minutes of training."""
-    recipe = CharlmRecipe(data=CharlmData(str(data / "tinyshakespeare.txt")))
+    recipe = CharlmRecipe(data=CharlmData(str(data / "tinyshakespeare.txt"), length=256))
+    recipe = replace(recipe, train=replace(recipe.train, batch=8, epochs=6, bfloat16=True))
     says = "tinyshakespeare, at most 10 minutes of one processor: nats a character of the last tenth"
     return Task(says, "loss", True, {"best": 1.70}, (Variant("softmax rotary", recipe),))
 
