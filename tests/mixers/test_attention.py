@@ -44,16 +44,6 @@ def apart(a: Tensor, b: Tensor) -> float:
     return ((a - b).abs().max() / (1 + b.abs().max())).item() if a.numel() else 0.0
 
 
-@pytest.mark.parametrize("spec", ENTRIES, ids=repr)
-def test_nothing_is_mixed_when_there_is_nothing(spec: MixerSpec) -> None:
-    mixer = built(spec)
-    for form in spec.traits.forms:
-        assert mixer.whole(torch.zeros(2, 0, WIDTH, dtype=F64), form=form).shape == (2, 0, WIDTH)
-        none = torch.zeros(2, 3, dtype=torch.bool)
-        y = mixer.whole(torch.full((2, 3, WIDTH), torch.nan, dtype=F64), none, form=form)
-        assert torch.equal(y, torch.zeros_like(y))
-
-
 def test_heads_concatenated_are_heads_summed() -> None:
     """T-MH."""
     N, D, H, K, V = 7, 12, 3, 5, 4

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from threefold.errors import InputError
 from threefold.mixers.base import CausalMixer, Mixer
 from threefold.mixers.catalog import CATALOG, WIDTH
 from threefold.mixers.linear import NormaliserWarning
@@ -111,6 +112,34 @@ def test_every_form_is_the_step(spec: MixerSpec) -> None:
                 wanted, found = whole(mixer, x, valid, reference), [whole(mixer, x, valid, form) for form in others]
             for form, each in zip(others, found, strict=True):
                 assert apart(each, wanted) <= LIMIT, (T, padded, form)
+
+
+@pytest.mark.parametrize("spec", CATALOG, ids=repr)
+def test_nothing_is_mixed_when_there_is_nothing(spec: MixerSpec) -> None:
+    mixer = built(spec)
+    for form in spec.traits.forms:
+        for shape in ((2, 0, WIDTH), (0, 3, WIDTH), (0, 0, WIDTH)):
+            for valid in (None, torch.zeros(shape[:2], dtype=torch.bool)):
+                assert mixer.whole(torch.zeros(shape, dtype=F64), valid, form=form).shape == shape
+        y = mixer.whole(torch.full((2, 3, WIDTH), torch.nan, dtype=F64), torch.zeros(2, 3, dtype=torch.bool), form=form)
+        assert torch.equal(y, torch.zeros_like(y))
+
+
+@pytest.mark.parametrize("spec", CATALOG, ids=repr)
+def test_what_cannot_be_mixed_is_refused_with_a_sentence(spec: MixerSpec) -> None:
+    mixer, x = built(spec), torch.zeros(2, 3, WIDTH, dtype=F64)
+    long = torch.ones(2, 4, dtype=torch.bool)
+    name = type(spec).__name__
+    refused = {
+        rf"{name} has no form 'step'; it has Form\.": lambda: mixer.whole(x, form="step"),
+        rf"{name} of width 12 got x of shape \(2, 3, 7\): give \(B, T, 12\)": lambda: mixer(x[..., :7]),
+        rf"{name} of width 12 got x of shape \(2, 12\)": lambda: mixer(x[:, 0]),
+        r"`valid` of shape \(2, 4\) and torch.bool: give booleans of shape \(2, 3\)": lambda: mixer(x, long),
+        r"`valid` of shape \(2, 3\) and torch.float32: give booleans": lambda: mixer(x, torch.ones(2, 3)),
+    }
+    for sentence, call in refused.items():
+        with pytest.raises(InputError, match=sentence):
+            call()
 
 
 @pytest.mark.parametrize("spec", CAUSAL, ids=repr)

@@ -125,6 +125,12 @@ def test_odd_degrees_have_one_root_and_must_be_asked_for(degree: int, root: floa
         Taylor(degree)
 
 
+@pytest.mark.parametrize("degree", [0, -2, 2.0, "2"])
+def test_a_degree_is_a_positive_integer(degree) -> None:
+    with pytest.raises(InputError, match="give an integer >= 1"):
+        Taylor(degree)
+
+
 def test_declared_signs_hold() -> None:
     torch.manual_seed(0)
     q, k = 3 * torch.randn(64, 5, dtype=F64), 3 * torch.randn(64, 5, dtype=F64)

@@ -118,7 +118,7 @@ class SoftmaxEverywhere(Mixer):
     def whole(
         self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None
     ) -> Float[Tensor, "b t d"]:
-        form = self._form(form)
+        form = self._asked(x, valid, form)
         x = cleared(x, valid)
         start = torch.zeros(1 if valid is None else len(x), dtype=torch.long, device=x.device)
         q, k, v = self.heads.entering(x, positions(start, x.shape[1], valid))

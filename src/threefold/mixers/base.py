@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from threefold.errors import require
+from threefold.errors import InputError, require
 from threefold.ops.scan import accumulator, cleared, scan
 from threefold.specs.base import Form, MixerSpec
 
@@ -38,13 +38,22 @@ class Mixer(nn.Module, ABC):
         """Which code mixes a whole sequence like x in the first form, and why not a faster one."""
         return "torch"
 
-    def _form(self, form: Form | None) -> Form:
-        forms = self.spec.traits.forms
+    def _asked(self, x: Tensor, valid: Tensor | None, form: Form | None) -> Form:
+        """The form to run; what cannot be mixed is refused here."""
+        name, forms = type(self.spec).__name__, self.spec.traits.forms
         form = form or forms[0]
-        require(
-            form in forms,
-            f"{type(self.spec).__name__} has no {form.value} form; it has {', '.join(f.value for f in forms)}.",
-        )
+        if form not in forms:
+            said = f"no {form.value} form" if isinstance(form, Form) else f"no form {form!r}"
+            raise InputError(f"{name} has {said}; it has {', '.join(map(str, forms))}.")
+        if x.ndim != 3 or x.shape[-1] != self.width:
+            raise InputError(
+                f"{name} of width {self.width} got x of shape {tuple(x.shape)}: give (B, T, {self.width})."
+            )
+        if valid is not None and (valid.dtype != torch.bool or valid.shape != x.shape[:2]):
+            raise InputError(
+                f"{name} got `valid` of shape {tuple(valid.shape)} and {valid.dtype}: give booleans of shape "
+                f"{tuple(x.shape[:2])}, True where a token is real."
+            )
         return form
 
     def extra_repr(self) -> str:
@@ -74,7 +83,7 @@ class CausalMixer(Mixer, Generic[S]):
         form: Form | None = None,
     ) -> tuple[Float[Tensor, "b t d"], S]:
         """Continue from `state`: any split of T gives the same result. `form` None is the spec's first form."""
-        form = self._form(form)
+        form = self._asked(x, valid, form)
         x = cleared(x, valid)
         if form is Form.STEP:
             y, state = scan(self._step, x, state, valid=valid)

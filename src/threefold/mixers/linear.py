@@ -153,7 +153,7 @@ class LinearEverywhere(Mixer):
     def whole(
         self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None
     ) -> Float[Tensor, "b t d"]:
-        form = self._form(form)
+        form = self._asked(x, valid, form)
         x = cleared(x, valid)
         start = torch.zeros(len(x), dtype=torch.long, device=x.device)
         at = positions(start, x.shape[1], valid)

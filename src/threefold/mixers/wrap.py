@@ -23,7 +23,7 @@ class BidirectionalMixer(Mixer):
     def whole(
         self, x: Float[Tensor, "b t d"], valid: Bool[Tensor, "b t"] | None = None, *, form: Form | None = None
     ) -> Float[Tensor, "b t d"]:
-        form = self._form(form)
+        form = self._asked(x, valid, form)
         seen = None if valid is None else valid.flip(1)
         return self.ahead.whole(x, valid, form=form) + self.back.whole(x.flip(1), seen, form=form).flip(1)
 
