@@ -35,7 +35,7 @@ def library(tmp_path_factory) -> Path:
 
 
 def driven(library: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    """A Python whose allocations AddressSanitizer watches. Leaks are not asked for: Python leaves much behind at exit."""
+    """A Python whose allocations are watched. Leaks are not asked for: Python leaves much behind at exit."""
     environment = os.environ | {
         "LD_PRELOAD": f"{ASAN} {STD}",
         "ASAN_OPTIONS": "detect_leaks=0,abort_on_error=0",

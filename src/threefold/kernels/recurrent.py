@@ -1,7 +1,7 @@
 """Native recurrent sequences: the CPU kernel of `threefold::recurrent` and of its backward.
 
 The native code runs what is serial: the product with the state, the gates, and their derivatives, each block of rows on
-its own through time. The products with the input and the weight gradients are large and stay torch's. Both take turns,
+its own through time. The products with the input and the weight gradients are large (products.py). Both take turns,
 a piece of the sequence at a time, so that what one writes the other finds in the cache. Where the native library is not
 there, or the numbers are neither float32 nor float64, the torch form runs.
 """
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from threefold.kernels.native import LONG, POINTER, available, fresh, native
+from threefold.kernels.products import add_outer, rows_times
 from threefold.ops.recurrent_op import CELLS, Given, Later, none_like, recurrent, recurrent_backward, run, run_backward
 
 KINDS = {name: number for number, name in enumerate(("tanh", "identity", "lstm", "gru_before", "gru_after"))}
@@ -44,6 +45,8 @@ def why_not(x: Tensor, wh: Tensor) -> str:
         return reason
     if x.device.type != "cpu":
         return f"the input is on {x.device.type}"
+    if x.numel() == 0:
+        return "there is nothing to compute"
     if wh.dtype not in SUFFIX:
         return f"it computes in float32 and float64, this is {wh.dtype}"
     return ""
@@ -106,12 +109,11 @@ def _forward(cell: str, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     h, kept = (fresh((t, b, size), x.dtype) for size in (n, CELLS[cell].kept * n))
     c = None if given.c0 is None else fresh(h.shape, h.dtype)
     seq.point(kept=kept, h=h, c=c)
-    drive = kept if CELLS[cell].kept else h
+    drive, wx = kept if CELLS[cell].kept else h, given.wx.contiguous()
     with seq.opened("forward"), torch.autocast("cpu", enabled=False):
         for start, stop in seq.pieces():
-            torch.mm(
-                seq.inputs(start, stop), given.wx.T, out=drive[start:stop].view((stop - start) * b, -1)[:, : seq.rows]
-            )
+            out = drive[start:stop].view((stop - start) * b, -1)[:, : seq.rows]
+            rows_times(seq.inputs(start, stop), wx, out, turned=True)
             seq.run("forward", start, stop)
     return h.transpose(0, 1), none_like(x) if c is None else c.transpose(0, 1), kept
 
@@ -136,14 +138,14 @@ def _backward(cell: str, *inputs: Any) -> tuple[Tensor, ...]:
     dc0 = none_like(x) if given.c0 is None else torch.zeros_like(dh0)
     seq.point(kept=kept, h=h, c=c, dh=dh, dc=dc, drive=drive, extra=extra, dbias=dbias, dinner=dinner, dh0=dh0, dc0=dc0)
     dx = fresh((t, b, d), x.dtype) if later.need_x else none_like(x)
-    dwx, dwh = x.new_zeros(d, seq.rows), x.new_zeros(n, seq.rows)
+    dwx, dwh, wx = x.new_zeros(d, seq.rows), x.new_zeros(n, seq.rows), given.wx.contiguous()
     with seq.opened("backward"), torch.autocast("cpu", enabled=False):
         for start, stop in reversed(pieces):
             seq.run("backward", start, stop)
             now, more = drive[: (stop - start) * b], extra[: (stop - start) * b]
-            dwx.addmm_(seq.inputs(start, stop).T, now)
+            add_outer(dwx, seq.inputs(start, stop), now)
             if later.need_x:
-                torch.mm(now, given.wx, out=dx[start:stop].view(-1, d))
+                rows_times(now, wx, dx[start:stop].view(-1, d))
             _recurrent_gradient(
                 cell, now, more, h[start - 1 : stop - 1] if start else _before(given.h0, h[: stop - 1]), dwh
             )
@@ -162,12 +164,12 @@ def _before(h0: Tensor, h: Tensor) -> Tensor:
 def _recurrent_gradient(cell: str, drive: Tensor, extra: Tensor, before: Tensor, dwh: Tensor) -> None:
     """dW_h^T += sum over the piece of h_{t-1} (or what stands in its place) times the gradient of its product."""
     n = before.shape[2]
-    rows = before.reshape(-1, n).T
+    rows = before.reshape(-1, n)
     if not cell.startswith("gru"):
-        dwh.addmm_(rows, drive)
+        add_outer(dwh, rows, drive)
         return
-    dwh[:, : 2 * n].addmm_(rows, drive[:, : 2 * n])
+    add_outer(dwh[:, : 2 * n], rows, drive[:, : 2 * n])
     if cell == "gru_after":
-        dwh[:, 2 * n :].addmm_(rows, extra)
+        add_outer(dwh[:, 2 * n :], rows, extra)
     else:
-        dwh[:, 2 * n :].addmm_(extra.T, drive[:, 2 * n :])
+        add_outer(dwh[:, 2 * n :], extra, drive[:, 2 * n :])

@@ -82,8 +82,7 @@ template <class R> void pack_forward(Packed<R>& w, const R* wh, long N, long P, 
 // W_h for the backward: row (g, j) of the packed matrix is row g N + j; the rows between N and P are zero.
 template <class R> void pack_backward(Packed<R>& w, const R* wh, long N, long P, long from, long to) {
     for (long g = from; g < to; ++g)
-        for (long j = 0; j < N; ++j)
-            for (long k = 0; k < N; ++k) w.set((g - from) * P + j, k, wh[(g * N + j) * N + k]);
+        for (long j = 0; j < N; ++j) w.set_row((g - from) * P + j, wh + (g * N + j) * N, N);
 }
 
 // A stacked vector with each gate's part padded to P; zeros where there is none.

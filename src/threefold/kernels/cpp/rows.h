@@ -35,6 +35,14 @@ template <class R> struct Packed {
         numbers.data[(column / panel) * panel * depth + k * panel + column % panel] = value;
     }
 
+    // Row k from `count` numbers, column 0 onwards.
+    void set_row(long k, const R* from, long count) {
+        const long panel = wide * LANES<R>;
+        for (long column = 0; column < count; column += panel)
+            memcpy(numbers.data + column * depth + k * panel, from + column,
+                   (count - column < panel ? count - column : panel) * sizeof(R));
+    }
+
     long depth;
     int wide;      // registers per panel
     long columns;  // a multiple of the panel's width
@@ -59,7 +67,7 @@ TF_INLINE void tile(const R* a, long a_row, long depth, const R* w, R* out, long
 #pragma GCC unroll 8
     for (int r = 0; r < ROWS; ++r)
 #pragma GCC unroll 16
-        for (int i = 0; i < PANELS * WIDE; ++i) lane(out + r * out_row + i * L) = sum[r][i];
+        for (int i = 0; i < PANELS * WIDE; ++i) memcpy(out + r * out_row + i * L, &sum[r][i], sizeof sum[r][i]);
 }
 
 template <class R, int ROWS, int WIDE>
