@@ -4,11 +4,15 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
+
+from threefold.explore.server import Site, address, serve
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (Debian: apt-get install chromium)")
@@ -40,14 +44,13 @@ FRAME = """<!doctype html><meta charset="utf-8"><pre id="found"></pre>
 """
 
 
-ALONE = """
+# A page that is served tells its server, so that nobody has to guess how long a real exchange takes.
+SERVED = """
 window.addEventListener("load", async () => {
   let found;
   try { found = await (async () => { SCRIPT })(); } catch (error) { found = { error: String(error) }; }
   const asked = performance.getEntriesByType("resource").map((entry) => entry.name);
-  const note = document.createElement("pre");
-  note.id = "found"; note.textContent = JSON.stringify({ found, asked });
-  document.body.appendChild(note);
+  fetch("/api/found?" + new URLSearchParams({ told: JSON.stringify({ found, asked }) }));
 });
 """
 
@@ -61,7 +64,7 @@ class Visit:
     asked: list[str]
 
 
-def probed(html: str, script: str, frame: str = ALONE) -> str:
+def probed(html: str, script: str, frame: str) -> str:
     """The page with `script` run in it once it is loaded, under the page's own rules for scripts."""
     nonce = re.search(r'nonce="([^"]+)"', html)
     probe = f'<script nonce="{nonce.group(1) if nonce else ""}">{frame.replace("SCRIPT", script)}</script>'
@@ -74,11 +77,6 @@ def visit(page: Path, script: str, folder: Path, *, width: int = 1000, dark: boo
     (folder / "probed.html").write_text(probed(html, script, PROBE), encoding="utf-8")
     frame = folder / "frame.html"
     frame.write_text(FRAME.replace("WIDTH", str(width)), encoding="utf-8")
-    return browse(frame.as_uri(), folder, width=width, dark=dark)
-
-
-def browse(address: str, folder: Path, *, width: int = 1000, dark: bool = False) -> Visit:
-    """Load an address whose page notes in <pre id="found"> what its own script found."""
     command = [
         CHROMIUM or "",
         *QUIET,
@@ -88,12 +86,37 @@ def browse(address: str, folder: Path, *, width: int = 1000, dark: bool = False)
         "--virtual-time-budget=6000",
         *(["--blink-settings=preferredColorScheme=0"] if dark else []),
         "--dump-dom",
-        address,
+        frame.as_uri(),
     ]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     match = re.search(r'<pre id="found">(.*?)</pre>', result.stdout, re.DOTALL)
     assert match, result.stdout[-2000:] + result.stderr[-2000:]
     text = match.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
     answer = json.loads(text)
-    return Visit(answer["found"], console, answer["asked"])
+    return Visit(answer["found"], _console(result.stderr), answer["asked"])
+
+
+def visit_served(site: Site, script: str, folder: Path, *flags: str) -> tuple[Visit, str]:
+    """Serve a site, run `script` in its page, and hear what the page told its own server; also its address."""
+    told: Queue[str] = Queue()
+    answers = {**site.answers, "found": lambda given: told.put(given["told"])}
+    server = serve(replace(site, page=probed(site.page, script, SERVED), answers=answers))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    own = address(server)
+    command = [CHROMIUM or "", *QUIET, *flags, f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", own]
+    with (folder / "said").open("w") as said:
+        browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            answer = json.loads(told.get(timeout=120))
+        finally:
+            browser.terminate()
+            browser.wait(30)
+            server.shutdown()
+            server.server_close()
+            thread.join()
+    return Visit(answer["found"], _console((folder / "said").read_text()), answer["asked"]), own
+
+
+def _console(said: str) -> list[str]:
+    return [line for line in said.splitlines() if "CONSOLE" in line]

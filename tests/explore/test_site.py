@@ -2,9 +2,6 @@
 
 import io
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,11 @@ import pytest
 import soundfile
 import torch
 
-from tests.browser import browse, needs_browser, probed
+from tests.browser import needs_browser, visit_served
 from threefold.data.text import Alphabet
 from threefold.errors import InputError
 from threefold.explore.panels import ear
-from threefold.explore.server import Site, address, serve
+from threefold.explore.server import Site
 from threefold.explore.site import Subject, assemble, site_of
 from threefold.recipes.listening import Follower
 from threefold.recipes.sentiment import SentimentRecipe
@@ -48,17 +45,6 @@ def follower() -> Follower:
 
 def hearing() -> Site:
     return assemble(Subject("speech", hear=ear(follower)), Page("Speech", "", ()))
-
-
-@contextmanager
-def served(site: Site) -> Iterator[str]:
-    server = serve(site)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield address(server)
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 def test_a_mixer_is_planned_at_any_size() -> None:
@@ -138,7 +124,7 @@ def test_typing_a_length_asks_the_plan(tmp_path: Path) -> None:
       const rows = () => document.querySelectorAll('[data-panel="0"] tbody tr');
       const cells = () => [...rows()[0].cells].map((cell) => cell.textContent);
       const pause = () => new Promise((go) => setTimeout(go, 20));
-      const until = async (made) => { for (let i = 0; i < 100 && !made(); i++) await pause(); };
+      const until = async (made) => { while (!made()) await pause(); };
       await until(() => rows().length);
       const before = cells(), field = document.querySelector('input[name="T"]');
       field.value = 50; field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -149,8 +135,7 @@ def test_typing_a_length_asks_the_plan(tmp_path: Path) -> None:
       await until(() => answer.textContent.includes("whole number"));
       return { before, after, wrong: answer.textContent };
     """
-    with served(replace(site, page=probed(site.page, script))) as own:
-        seen = browse(own, tmp_path)
+    seen, own = visit_served(site, script, tmp_path)
     expected = [
         int(site_of("lstm", 32).answers["dimensions"]({"B": "1", "T": t})["rows"][0][3]) for t in ("1024", "50")
     ]
@@ -178,8 +163,24 @@ def test_a_chosen_sound_becomes_text(tmp_path: Path) -> None:
       const wrong = await send(new Uint8Array([1, 2, 3]), "broken.wav", "that was sent");
       return {{ wrong, right: await send(bytes, "sound.wav", "real-time factor") }};
     """
-    with served(replace(site, page=probed(site.page, script))) as own:
-        found: Any = browse(own, tmp_path).found
+    found: Any = visit_served(site, script, tmp_path)[0].found
     assert found["wrong"][0] == "" and "the sound that was sent" in found["wrong"][1]
     assert found["right"][0] == "".join(row["text"] for row in ear(follower)(wav()))
     assert "1.0 s of sound" in found["right"][1]
+
+
+@needs_browser
+def test_a_recording_becomes_text(tmp_path: Path) -> None:
+    script = """
+      const button = document.querySelector('[data-panel="0"] button'), answer = document.querySelector(".answer");
+      const pause = (ms) => new Promise((go) => setTimeout(go, ms));
+      button.click();
+      while (button.textContent !== "Stop" && !answer.textContent.startsWith("no microphone")) await pause(20);
+      await pause(600);
+      button.click();
+      while (!/real-time factor|no microphone|was sent/.test(answer.textContent)) await pause(20);
+      return [answer.textContent, button.textContent];
+    """
+    microphone = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+    said, button = visit_served(hearing(), script, tmp_path, *microphone)[0].found
+    assert "s of sound in" in said and button == "Record"
