@@ -79,6 +79,11 @@ def test_a_module_of_the_users(capsys: pytest.CaptureFixture[str]) -> None:
     assert still["total"]["backward"] == still["total"]["saved"] == 0 < still["total"]["forward"]
 
 
+def test_a_module_that_looks_at_its_numbers_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    page = said(capsys, f"{OWN}:Looks", "--input", "B,T,8", "--T", "32")
+    assert "run on the CPU, with zeros" in page and "forward FLOPs: 128·T" in page
+
+
 def test_advice_on_taylor(capsys: pytest.CaptureFixture[str]) -> None:
     page = said(capsys, "taylor", "--key", "16", "--range", "0.5", "--tolerance", "0.05")
     assert page.splitlines()[-1].startswith("Degree 2 keeps every row within 0.031") and "T = 158" in page

@@ -70,3 +70,25 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 def broken(width: int) -> nn.Module:
     """A factory that fails."""
     raise RuntimeError(f"no layer of width {width}")
+
+
+class Looks(nn.Module):
+    """Takes another way where its numbers say so: only a run with numbers can be counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) if float(x.sum()) < 1 else x
+
+
+class Again(nn.Module):
+    """Recomputed the old way, which only a full backward pass can run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.inner, x, use_reentrant=True)

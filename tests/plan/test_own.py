@@ -91,6 +91,11 @@ def test_a_function() -> None:
     assert found.plan.total.forward == 2 * 8 * B * T * S and found.plan.total.params == 0
 
 
+def test_the_old_recomputation() -> None:
+    found = law(mine.Again, "B,T,8", sizes={"B": 2, "T": 9})
+    assert found.plan.total.backward == 3 * found.plan.total.forward == 6 * 64 * B * T
+
+
 def test_an_unknown_op_is_named() -> None:
     assert "linalg_inv_ex" in law(mine.Odd, "B,T,8", sizes={"B": 2, "T": 9}).unknown
 

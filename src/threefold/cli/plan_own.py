@@ -27,6 +27,7 @@ class Measured:
 
     asked: Asked
     found: Found
+    device: str
 
 
 def show(options: Options) -> tuple[list[str], int]:
@@ -49,23 +50,36 @@ def measured(options: Options, text: str) -> Measured:
     name = text.rpartition(":")[2]
     if given or isinstance(thing, type):
         fits(thing, name, given)
+    strange = [axis for each in inputs for axis in each.axes if isinstance(axis, str) and axis not in USUAL]
+    require(not strange, f"axis {', '.join(strange)} has no size: name axes B, T or S, and write other sizes out.")
+
+    def on(device: str) -> Measured:
+        module = _built(thing, name, given, inputs, device)
+        if isinstance(module, nn.Module):
+            module.train(not options.eval)
+        own = Own(name, module, inputs, chosen, not options.no_grad, device)
+        sizes = {axis: getattr(options, axis) or USUAL[axis] for axis in own.axes}
+        found = planned(own, sizes)
+        return Measured(Asked(name, found.plan, sizes, chosen), found, device)
+
     try:
-        module = built(thing, given, inputs)
+        return on("meta")
+    except InputError as error:
+        if "meta" not in str(error.__cause__).lower():
+            raise
+        return on("cpu")  # it looks at its numbers, or an op has no shapes of its own
+
+
+def _built(thing: Any, name: str, given: dict[str, Any], inputs: tuple[Input, ...], device: str) -> Any:
+    try:
+        return built(thing, given, inputs, device)
     except InputError:
         raise
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         raise InputError(
-            f"{name} cannot be built with {options.options} ({type(error).__name__}: {said}): mend --with."
+            f"{name} cannot be built with {json.dumps(given)} ({type(error).__name__}: {said}): mend --with."
         ) from error
-    if isinstance(module, nn.Module):
-        module.train(not options.eval)
-    own = Own(name, module, inputs, chosen, grad=not options.no_grad)
-    sizes = {axis: getattr(options, axis, None) or USUAL.get(axis, 0) for axis in own.axes}
-    strange = [axis for axis, size in sizes.items() if not size]
-    require(not strange, f"axis {', '.join(strange)} has no size: name axes B, T or S, and write other sizes out.")
-    found = planned(own, sizes)
-    return Measured(Asked(name, found.plan, sizes, chosen), found)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -83,6 +97,8 @@ def _verdict(done: Measured) -> list[str]:
     uncounted = ", ".join(found.unknown) if found.unknown else "none"
     held = "; ".join(" ".join(f"{axis}={n}" for axis, n in sizes.items()) for sizes in found.laws.verified)
     lines = []
+    if done.device != "meta":
+        lines.append("It was run on the CPU, with zeros: it looks at its numbers, or an op has no shapes of its own.")
     if found.laws.every > 1 and len(found.lost) < len(SUMS):
         lines.append(f"The laws hold at multiples of {found.laws.every}, which is where they were found.")
     if found.lost:

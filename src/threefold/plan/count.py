@@ -114,12 +114,34 @@ def count(
 
 
 def _differentiate(result: Any, sources: list[Any]) -> None:
-    """Run the backward pass of every differentiable output at once, leaving no gradient behind."""
+    """Run the backward pass of every differentiable output at once, leaving every gradient as it was."""
     ends = [y for y in tree_leaves(result) if isinstance(y, Tensor) and y.requires_grad]
-    wanted = [x for x in sources if isinstance(x, Tensor) and x.requires_grad]
-    if ends and wanted:
-        ones = [torch.ones_like(y) for y in ends]
-        torch.autograd.grad(ends, list(dict.fromkeys(wanted)), ones, allow_unused=True)
+    given = [x for x in sources if isinstance(x, Tensor) and x.requires_grad and x.is_leaf]
+    wanted = dict.fromkeys([*given, *_leaves(ends)])
+    before = {x: x.grad for x in wanted}
+    try:
+        for x in wanted:
+            x.grad = None
+        if ends:
+            torch.autograd.backward(ends, [torch.ones_like(y) for y in ends])
+    finally:
+        for x, gradient in before.items():
+            x.grad = gradient
+
+
+def _leaves(ends: list[Tensor]) -> list[Tensor]:
+    """The tensors at which the graph of a result ends: a function's weights need not be named to be counted."""
+    found: list[Tensor] = []
+    waiting, seen = [y.grad_fn for y in ends], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if isinstance(variable := getattr(node, "variable", None), Tensor):
+            found.append(variable)
+        waiting += [below for below, _ in node.next_functions]
+    return found
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def _fused_encoder(args: tuple[Any, ...], out: Any) -> int:
 
 
 def _trilinear(args: tuple[Any, ...], out: Any) -> int:
-    """sum over some axes of three broadcast factors, as two products each."""
+    """sum over some axes of three broadcast factors: a multiply-add for every term."""
     shapes = []
     for factor, expand in zip(args[:3], args[3:6], strict=True):
         shape = list(factor.shape)
@@ -155,32 +155,35 @@ FORMULAS: dict[str, Formula] = {
 _MOVES = """
 _assert_async _local_scalar_dense _reshape_copy _to_copy _unique2 _unsafe_index_put _unsafe_view adaptive_max_pool2d
 adaptive_max_pool2d_backward alias_copy arange argmax argmin argsort as_strided_scatter bernoulli bernoulli_ bucketize
-cat clone constant_pad_nd copy copy_ diagonal_scatter embedding embedding_dense_backward empty empty_like
-empty_permuted empty_strided expand_copy exponential_ eye fill fill_ flip full full_like gather index index_add
-index_copy index_fill index_put index_put_ index_select isin kthvalue lift linspace masked_scatter masked_select
-max_pool2d_with_indices max_pool2d_with_indices_backward mode multinomial new_empty new_empty_strided new_full
-new_ones new_zeros nonzero normal normal_ one_hot ones ones_like pad_sequence pixel_shuffle promote_types rand rand_like
-randint randint_like randn randn_like randperm reflection_pad1d reflection_pad1d_backward reflection_pad2d repeat
-repeat_interleave replication_pad1d resize_ roll scalar_tensor scatter scatter_ searchsorted select_backward
-select_scatter set_ slice_backward slice_scatter sort split_copy split_with_sizes_copy stack topk tril tril_
-tril_indices triu triu_ triu_indices unbind_copy unfold_backward uniform_ unique_consecutive unsafe_split
-unsafe_split_with_sizes upsample_nearest1d upsample_nearest2d zero_ zeros zeros_like
+cat channel_shuffle clone constant_pad_nd copy copy_ diagonal_scatter embedding embedding_dense_backward empty
+empty_like empty_permuted empty_strided expand_copy exponential_ eye fill fill_ flip full full_like gather im2col
+index index_add index_copy index_fill index_put index_put_ index_select isin kthvalue lift linspace masked_fill
+masked_scatter masked_select max_pool2d_with_indices max_pool2d_with_indices_backward mode multinomial new_empty
+new_empty_strided new_full new_ones new_zeros nonzero normal normal_ one_hot ones ones_like pad_sequence pixel_shuffle
+promote_types rand rand_like randint randint_like randn randn_like randperm reflection_pad1d reflection_pad1d_backward
+reflection_pad2d repeat repeat_interleave replication_pad1d resize_ roll scalar_tensor scatter scatter_ searchsorted
+select_backward select_scatter set_ slice_backward slice_scatter sort split_copy split_with_sizes_copy stack topk tril
+tril_ tril_indices triu triu_ triu_indices unbind_copy unfold_backward uniform_ unique_consecutive unsafe_split
+unsafe_split_with_sizes upsample_nearest1d upsample_nearest2d upsample_nearest3d zero_ zeros zeros_like
 """
 
 _ARITHMETIC = """
 _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _batch_norm_with_update _ctc_loss _ctc_loss_backward _embedding_bag
 _embedding_bag_backward _embedding_bag_dense_backward _embedding_bag_forward_only
-_embedding_bag_per_sample_weights_backward
-_foreach_add _foreach_mul _fused_rms_norm _fused_rms_norm_backward _log_softmax _log_softmax_backward_data
-_masked_softmax _native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
-_prelu_kernel_backward _safe_softmax _softmax _softmax_backward_data _weight_norm_interface
-_weight_norm_interface_backward aminmax avg_pool1d avg_pool2d avg_pool2d_backward avg_pool3d batch_norm_backward
-binary_cross_entropy binary_cross_entropy_backward cummax cummin cumprod cumsum elu_backward huber_loss index_add_
-index_reduce linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logcumsumexp mean_backward median mse_loss
+_embedding_bag_per_sample_weights_backward _foreach_add _foreach_mul _fused_rms_norm _fused_rms_norm_backward
+_log_softmax _log_softmax_backward_data _masked_softmax _native_batch_norm_legit _native_batch_norm_legit_functional
+_native_batch_norm_legit_no_training _prelu_kernel_backward _safe_softmax _softmax _softmax_backward_data
+_weight_norm_interface _weight_norm_interface_backward aminmax avg_pool1d avg_pool1d_backward avg_pool2d
+avg_pool2d_backward avg_pool3d avg_pool3d_backward batch_norm_backward binary_cross_entropy
+binary_cross_entropy_backward col2im cummax cummin cumprod cumsum elu_backward glu glu_backward hardsigmoid_backward
+hardswish hardswish_backward hardtanh_backward huber_loss huber_loss_backward index_add_ index_reduce
+linalg_vector_norm log_sigmoid_backward log_sigmoid_forward logcumsumexp mean_backward median mish_backward mse_loss
 mse_loss_backward nanmedian native_batch_norm native_batch_norm_backward native_dropout native_dropout_backward
 native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss2d_backward
 nll_loss2d_forward nll_loss_backward nll_loss_forward norm renorm rsub scatter_add scatter_add_ scatter_reduce
-smooth_l1_loss smooth_l1_loss_backward softplus_backward std_mean trace var_mean
+smooth_l1_loss smooth_l1_loss_backward softplus_backward std_mean trace upsample_bicubic2d upsample_bicubic2d_backward
+upsample_bilinear2d upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward
+upsample_nearest1d_backward upsample_nearest2d_backward upsample_trilinear3d upsample_trilinear3d_backward var_mean
 """
 
 _ZERO = frozenset(_MOVES.split())

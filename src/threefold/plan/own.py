@@ -43,11 +43,11 @@ class Input:
         )
         return cls(tuple(int(word) if word.isdigit() else word for word in words), kind or "float")
 
-    def made(self, sizes: Mapping[str, int], dtype: torch.dtype) -> Tensor:
-        """Without numbers."""
+    def made(self, sizes: Mapping[str, int], dtype: torch.dtype, device: str) -> Tensor:
+        """Zeros, or no numbers at all on the meta device."""
         shape = [sizes[axis] if isinstance(axis, str) else axis for axis in self.axes]
         kinds = {"int": torch.long, "bool": torch.bool}
-        made = torch.zeros(shape, dtype=kinds.get(self.kind, dtype), device="meta")
+        made = torch.zeros(shape, dtype=kinds.get(self.kind, dtype), device=device)
         return made.requires_grad_(self.kind == "float")
 
     def __str__(self) -> str:
@@ -63,6 +63,7 @@ class Own:
     inputs: tuple[Input, ...]
     conventions: Conventions
     grad: bool = True
+    device: str = "meta"
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -72,19 +73,21 @@ class Own:
     def count(self, sizes: Mapping[str, int]) -> Count:
         """Forward and backward once."""
         dtype = getattr(torch, self.conventions.dtype.value)
-        given = [each.made(sizes, dtype) for each in self.inputs]
+        given = [each.made(sizes, dtype, self.device) for each in self.inputs]
         with nullcontext() if self.grad else torch.no_grad():
             return count(self.module, *given, scores=self.conventions.scores)
 
 
-def built(thing: Any, options: Mapping[str, Any], inputs: Sequence[Input]) -> nn.Module | Callable[..., Any]:
+def built(
+    thing: Any, options: Mapping[str, Any], inputs: Sequence[Input], device: str = "meta"
+) -> nn.Module | Callable[..., Any]:
     """The module that a class, a factory or an instance gives, without memory if it can be; or a function."""
     if isinstance(thing, nn.Module):
-        return copy.deepcopy(thing).to("meta")
+        return copy.deepcopy(thing).to(device)
     if not inspect.isclass(thing) and not options and _takes(thing) == len(inputs):
         return thing
     try:
-        with torch.device("meta"):
+        with torch.device(device):
             made = thing(**options)
     except Exception:  # it computes while it is built
         made = thing(**options)
@@ -92,7 +95,7 @@ def built(thing: Any, options: Mapping[str, Any], inputs: Sequence[Input]) -> nn
         isinstance(made, nn.Module) or callable(made),
         f"{getattr(thing, '__name__', thing)} gives a {type(made).__name__}: name a module, a class or a factory.",
     )
-    return made.to("meta") if isinstance(made, nn.Module) else made
+    return made.to(device) if isinstance(made, nn.Module) else made
 
 
 def _takes(thing: Any) -> int:
