@@ -13,6 +13,7 @@ from threefold.recipes.toys import CopyRecipe
 from threefold.train import sweep
 from threefold.train.metrics import bootstrap
 from threefold.train.record import Run
+from threefold.train.sweep import Local
 
 SMALL = [
     "--train.steps",
@@ -63,6 +64,18 @@ def test_the_table_and_its_records(
     assert "± " in shown and "minus mixer=gru" in shown
     assert threefold([*words, "--train.lr", "0.5"]) == 2
     assert "holds another recipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cluster", "wanted"), [(Local(2), 2), (Local(8), 1), (Local(2, threads=3), 3)])
+def test_jobs_share_the_cores_unless_told(
+    cluster: Local, wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+    monkeypatch.setattr(sweep, "work", lambda folder, threads: (given.append(threads) or 0, folder))
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    folders = [tmp_path / name for name in "abc"]
+    assert sorted(ended.said for ended in cluster.run(folders)) == [str(folder) for folder in folders]
+    assert given == [wanted] * 3
 
 
 def test_a_failed_job_is_said_and_the_others_count(

@@ -7,6 +7,7 @@ import torch
 
 from threefold.errors import InputError
 from threefold.nets.speech import Speech
+from threefold.recipes.speech import SpeechModel
 from threefold.specs.attention import Linear, Softmax
 from threefold.specs.base import MixerSpec, Spec
 from threefold.specs.cross import Bidirectional, CrossAttention
@@ -110,3 +111,16 @@ def test_spec_round_trip_and_refusals() -> None:
     assert spec.streams
     with pytest.raises(InputError, match="cross"):
         replace(spec, decoder=spec.encoder)
+
+
+def test_sound_is_not_drowned_by_its_positions() -> None:
+    """What changes along an utterance enters the encoder within a factor of a few of what the positions add."""
+    torch.manual_seed(0)
+    frames = 0.5 * torch.randn(2, 200, 80, generator=torch.Generator().manual_seed(1)) - 0.4
+    heard = []
+    net = replace(SpeechModel().spec(30), position=None).build()
+    net.encoder.register_forward_pre_hook(lambda _, given: heard.append(given[0]))  # what enters the blocks
+    with torch.no_grad():
+        net.listen(frames)
+    sound = float(heard[0].std(1).mean())
+    assert 0.15 < sound < 1.5  # a sinusoid's is 0.7

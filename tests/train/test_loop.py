@@ -135,7 +135,10 @@ def test_a_stop_saves_where_it_is(tmp_path: Path) -> None:
     outcome = fit(Toy(), SETTINGS, run, stop=lambda: next(asked))
     assert outcome == {"step": 5, "reason": "stopped"} and run.done is None
     assert run.shelf.names("last")[0] == "last-5"
-    fit(Toy(), SETTINGS, run, begin="last-5")
+    worked = run.shelf.load("last-5").state["worked"]
+    assert worked > 0
+    outcome = fit(Toy(), SETTINGS, run, begin="last-5")
+    assert outcome["processor_seconds"] > worked
     assert measured(run) == measured(train(tmp_path / "whole")[0])
 
 
