@@ -24,8 +24,8 @@ def main() -> None:
     names = list(dict.fromkeys(row["work"] for row in found["rows"]))
     for name, colour in zip(names, COLOURS, strict=True):
         points = [(row["T"], row["ms"]) for row in found["rows"] if row["work"] == name]
-        axes.loglog(*zip(*points, strict=True), "o-", color=colour, linewidth=2, markersize=4)
-        axes.annotate(name, points[-1], (6, 0), textcoords="offset points", color=colour, va="center", fontsize=9)
+        axes.loglog(*zip(*points, strict=True), "o-", color=colour, linewidth=2, markersize=4, label=name)
+    axes.legend(frameon=False, labelcolor="linecolor", loc="upper left", fontsize=9)  # at their ends the names collide
     axes.set_xlabel("tokens", color=INK)
     axes.set_ylabel("milliseconds, forward, 8 heads", color=INK)
     axes.tick_params(colors=INK, which="both")
@@ -33,7 +33,6 @@ def main() -> None:
     for side, spine in axes.spines.items():
         spine.set_color(INK)
         spine.set_visible(side in ("left", "bottom"))
-    axes.set_xlim(right=axes.get_xlim()[1] * 6)
     figure.savefig(TARGET, transparent=True, bbox_inches="tight", metadata={"Date": None})
 
 

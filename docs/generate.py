@@ -129,20 +129,42 @@ def _default(value: Any) -> str:
 
 
 def results() -> str:
-    """The newest benchmark's ratios, as they were measured."""
-    path = REPOSITORY / "benchmarks" / "results" / "targets.json"
-    if not path.exists():
-        return "No benchmark has been recorded yet: `make bench` records one."
-    found = json.loads(path.read_text(encoding="utf-8"))
-    lines = ["| work | against | ours | theirs | ratio | wanted |", "|---|---|---|---|---|---|"]
-    for row in found["rows"]:
-        lines.append(
-            "| " + " | ".join(str(row[key]) for key in ("work", "against", "ours", "theirs", "ratio", "wanted")) + " |"
-        )
-    return "\n".join([*lines, "", found["conditions"]])
+    """The newest race's ratios, as they were measured."""
+    found = _recorded("targets")
+    if not found:
+        return "The races have not been recorded on this machine yet: `make bench` runs them."
+    keys = ("work", "against", "ours", "theirs", "ratio", "wanted")
+    return _table(keys, [[str(row[key]) for key in keys] for row in found["rows"]], found["conditions"])
 
 
-PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, names, results)}
+def lengths() -> str:
+    """Milliseconds by length, as they were measured."""
+    found = _recorded("lengths")
+    if not found:
+        return "Times by length have not been recorded yet: `python benchmarks/bench_lengths.py` records them."
+    took = {(row["work"], row["T"]): row["ms"] for row in found["rows"]}
+    works, sizes = (list(dict.fromkeys(key[at] for key in took)) for at in (0, 1))
+    shown = sizes[::2]
+    rows = [[work, *(_three(took[work, T]) if (work, T) in took else "–" for T in shown)] for work in works]
+    return _table(("milliseconds, forward", *(f"T = {T:,}" for T in shown)), rows, found["conditions"])
+
+
+def _three(number: float) -> str:
+    """Three digits that say something, written out."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _recorded(name: str) -> dict[str, Any]:
+    path = REPOSITORY / "benchmarks" / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _table(header: tuple[str, ...], rows: list[list[str]], below: str) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows]]
+    return "\n".join([*lines, "", below])
+
+
+PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, names, results, lengths)}
 
 
 def filled(text: str) -> str:
