@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threefold.cost import B, Cost, Most, Plan, Poly, S, T, as_poly, chunks
+from threefold.cost import B, Cost, Most, Plan, Poly, S, T, as_poly, beyond, chunks
 from threefold.errors import InputError
 
 DOCUMENTS = 8_945_401_856 * T + 2_752_512 * T**2  # the 12/8 encoder-decoder at B = 32
@@ -45,6 +45,29 @@ def test_chunks_read_their_value_from_the_axis() -> None:
     assert [padded(T=t) for t in (0, 1, 64, 65)] == [0, 64, 64, 128]
     assert padded.smooth() == T and padded.degree("T") == 1 and padded.axes == ("T",)
     assert chunks("T", 1) == T
+
+
+def test_what_is_done_only_beyond_a_length() -> None:
+    law = 3 * T + 5 * beyond("T", 64) * T**2
+    assert [law(T=t) for t in (64, 65)] == [192, 195 + 5 * 65**2]
+    assert law.settled({"T": 64}) == 3 * T and law.settled({"T": 65}) == law.smooth() == 3 * T + 5 * T**2
+    assert beyond("T", 64) ** 2 == beyond("T", 64) and beyond("T", 64) * (1 - beyond("T", 64)) == 0
+    assert repr(law) == "3·T + 5·T²·[T>64]" and law.axes == ("T",)
+
+
+def test_an_axis_read_as_another() -> None:
+    law = (S * T + 2 * chunks("S", 8) + S).renamed("S", "T")
+    assert law == T**2 + 2 * chunks("T", 8) + T and law(T=9) == 94
+    assert (T + B).renamed("S", "T") == T + B
+
+
+def test_a_way_that_is_not_taken_is_left_out() -> None:
+    often, rare = (
+        Plan(name, Cost(forward=T), when=when) for name, when in (("a", beyond("T", 8)), ("b", 1 - beyond("T", 8)))
+    )
+    tree = Plan("tree", parts=(often, rare))
+    assert [part.name for part in tree.at(T=9).parts] == ["a"] and [part.name for part in tree.at(T=8).parts] == ["b"]
+    assert len(tree.at(B=1).parts) == 2
 
 
 def test_derivative_and_coefficients() -> None:

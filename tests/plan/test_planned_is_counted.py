@@ -2,18 +2,21 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from tests.plan.nets import NETS
+from tests.plan.nets import LIN, NETS, stack
+from threefold.cost import B, T
 from threefold.mixers.base import CausalMixer
 from threefold.mixers.catalog import CATALOG, WIDTH
 from threefold.ops.scan import leaves
 from threefold.plan.check import check
-from threefold.plan.conventions import Conventions, Dtype, Scores
-from threefold.plan.count import state_bytes
+from threefold.plan.conventions import Causal, Conventions, Dtype, Recompute, Scores
+from threefold.plan.count import count, state_bytes
 from threefold.specs.attention import Softmax
 from threefold.specs.base import Form, MixerSpec
 from threefold.specs.cross import Bidirectional
-from threefold.specs.nets import NetSpec
+from threefold.specs.nets import FFN, NetSpec
+from threefold.specs.recurrent import GRU, LSTM
 from threefold.specs.words import read, say
 
 FORMED = [pytest.param(spec, form, id=f"{say(spec)}-{form.value}") for spec in CATALOG for form in spec.traits.forms]
@@ -78,3 +81,37 @@ def test_a_wrong_plan_is_seen() -> None:
     wrong = read("lstm", MixerSpec).plan(WIDTH)
     found = check(spec, wrong, SIZES[0], Conventions(), None, WIDTH)
     assert not found.holds and "NOT what was planned" in found.verdict
+
+
+class Recomputed(torch.nn.Module):
+    """A stack whose layers keep their inputs only."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.inner.blocks:
+            x = checkpoint(layer.whole, x, None, None, None, use_reentrant=False)
+        return self.inner.norm(x)
+
+
+def test_layers_that_are_made_again() -> None:
+    spec = stack(LSTM(), LIN, GRU(), ffn=FFN(10))
+    planned = spec.plan(conventions=Conventions(recompute=Recompute.LAYERS)).total.at(B=2, T=7)
+    x = torch.zeros(2, 7, 12, device="meta", requires_grad=True)
+    with set_checkpoint_early_stop(False):  # which would spare what no gradient needs
+        seen = count(Recomputed(spec.build().to("meta")), x)
+    found = (seen.forward, seen.backward, seen.saved)
+    assert found == (int(planned.forward()), int(planned.backward()), int(planned.saved()))
+    plain = spec.plan().total.at(B=2, T=7)
+    assert planned.backward == plain.backward + plain.forward and int(planned.saved()) < int(plain.saved())
+
+
+def test_half_of_the_pairs() -> None:
+    full, half = (
+        Softmax(heads=2).plan(16, conventions=Conventions(causal=causal)).total.forward
+        for causal in (Causal.FULL, Causal.HALF)
+    )
+    projections = 8 * 16 * 16 * B * T
+    assert full == projections + 4 * 16 * B * T**2 and half == projections + 2 * 16 * B * T * (T + 1)
