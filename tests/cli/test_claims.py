@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from threefold.cli.claims import run
 from threefold.errors import InputError
@@ -41,6 +42,16 @@ def test_a_table_by_subject(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Copying by attention" in shown
     assert "002-2b-dot" in shown
     assert "all as recorded" in shown
+
+
+def test_ids_are_shown_whole_in_a_narrow_window(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run(["--subject", "lstm", "--source", "003"]) == 0
+    shown = capsys.readouterr().out
+    assert "003-1.3-dgu-chain " in shown and "003-1.3-daprev " in shown
+    assert max(map(cell_len, shown.splitlines()[:-1])) <= 60
 
 
 def test_filters(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,7 +158,7 @@ def _table(judged: Sequence[Judged]) -> None:
         table = Table(
             title=title, title_justify="left", title_style="bold", expand=True, padding=(0, 1, 0, 0), box=None
         )
-        table.add_column("id", ratio=3, no_wrap=True)
+        table.add_column("id", min_width=max(len(each.claim.id) for each in rows), no_wrap=True)  # to be typed again
         table.add_column("statement", ratio=8)
         table.add_column("verdict", ratio=3)
         table.add_column("number", ratio=7)
