@@ -1,5 +1,7 @@
 """The catalogue is complete, its pairs follow from traits, and its entries print and return from JSON."""
 
+from collections.abc import Callable
+
 import pytest
 
 from threefold.errors import InputError
@@ -8,7 +10,8 @@ from threefold.specs.attention import Attention, Linear, Softmax
 from threefold.specs.base import MixerSpec, Site
 from threefold.specs.cross import Bidirectional
 from threefold.specs.features import FeatureMap
-from threefold.specs.positions import Position
+from threefold.specs.positions import Learned, Position, Relative, Shaw
+from threefold.specs.recurrent import GRU, LSTM
 
 
 def descendants(kind: type) -> set[type]:
@@ -54,3 +57,23 @@ def test_the_width_suits_every_entry() -> None:
         mixer = spec.build(WIDTH)
         assert mixer.spec == spec and repr(spec) in repr(mixer)
     assert any(isinstance(s, Bidirectional) for s in CATALOG) and any(isinstance(s, Softmax) for s in CATALOG)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "below"),
+    [
+        (lambda: Shaw(1), lambda: Shaw(0)),
+        (lambda: Learned(1), lambda: Learned(0)),
+        (lambda: LSTM(hidden=1), lambda: LSTM(hidden=0)),
+        (lambda: Softmax(heads=1), lambda: Softmax(heads=0)),
+        (lambda: Softmax(heads=1, chunk=1), lambda: Softmax(heads=1, chunk=0)),
+        (lambda: Linear(heads=1, key_dim=1), lambda: Linear(heads=1, key_dim=0)),
+        (lambda: Softmax(heads=2, kv_heads=1), lambda: Softmax(heads=2, kv_heads=0)),
+        (lambda: Relative(buckets=4, max_distance=3), lambda: Relative(buckets=4, max_distance=1)),
+        (lambda: GRU().build(1), lambda: GRU().build(0)),
+    ],
+)
+def test_the_smallest_is_accepted_and_less_is_refused(smallest: Callable, below: Callable) -> None:
+    assert smallest() is not None
+    with pytest.raises(InputError):
+        below()
