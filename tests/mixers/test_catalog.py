@@ -10,7 +10,7 @@ from threefold.specs.attention import Attention, Linear, Softmax
 from threefold.specs.base import MixerSpec, Site
 from threefold.specs.cross import Bidirectional
 from threefold.specs.features import FeatureMap
-from threefold.specs.positions import Learned, Position, Relative, Shaw
+from threefold.specs.positions import Learned, Position, Relative, Rotary, Shaw, Sinusoidal
 from threefold.specs.recurrent import GRU, LSTM
 
 
@@ -64,6 +64,8 @@ def test_the_width_suits_every_entry() -> None:
     [
         (lambda: Shaw(1), lambda: Shaw(0)),
         (lambda: Learned(1), lambda: Learned(0)),
+        (lambda: Rotary(base=1e-9), lambda: Rotary(base=0)),
+        (lambda: Sinusoidal(base=1e-9), lambda: Sinusoidal(base=-1)),
         (lambda: LSTM(hidden=1), lambda: LSTM(hidden=0)),
         (lambda: Softmax(heads=1), lambda: Softmax(heads=0)),
         (lambda: Softmax(heads=1, chunk=1), lambda: Softmax(heads=1, chunk=0)),

@@ -53,6 +53,9 @@ class Sinusoidal(InputPositionSpec):
 
     base: float = 10000.0
 
+    def __post_init__(self) -> None:
+        require(self.base > 0, f"Sinusoidal(base={self.base}): give a positive base.")
+
 
 @dataclass(frozen=True)
 class Learned(InputPositionSpec):
@@ -80,6 +83,9 @@ class Rotary(Position):
 
     site = Site.HEADS
     relative = True
+
+    def __post_init__(self) -> None:
+        require(self.base > 0, f"Rotary(base={self.base}): give a positive base.")
 
     def build(self, key_dim: int) -> HeadPosition:
         """The module (q or k, at) -> same."""
