@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from threefold.claims.lstm.mutations import MUTATIONS
 from threefold.ops import cells
 from threefold.ops.cells import Weights
 from threefold.ops.lstm import LSTMCell
@@ -157,23 +158,6 @@ def test_gradients_are_central_differences() -> None:
         assert abs(numeric - exact) <= 1e-6 * abs(exact), name
 
 
-class SlopeWithoutSquare(LSTMCell):
-    """dp = dc~ * (1 - p): the printed line that forgets tanh and its square."""
-
-    def local(self, upstream, before, after, kept):
-        s = super().local(upstream, before, after, kept)
-        return s | {"dp": s["dc_tilde"] * (1 - torch.atanh(kept.chunk(4, -1)[2]))}
-
-
-class CandidateForCell(LSTMCell):
-    """dgamma_f = dc * c~ * Gamma_f (1 - Gamma_f): c~ printed where c_{t-1} belongs."""
-
-    def local(self, upstream, before, after, kept):
-        s = super().local(upstream, before, after, kept)
-        _, f, candidate, _ = kept.chunk(4, -1)
-        return s | {"dgamma_f": s["dc"] * candidate * f * (1 - f)}
-
-
 def extra_slope(p: Problem) -> dict[str, Tensor]:
     """db_u = dgamma_u * Gamma_u (1 - Gamma_u): a factor that dgamma_u contains already."""
     gradients, s = by_formula(p)
@@ -191,9 +175,12 @@ def one_step_only(p: Problem, t: int) -> dict[str, Tensor]:
 
 
 MUTANTS = {
-    "slope without square": (lambda p: by_formula(p, SlopeWithoutSquare())[0], "dW_c db_c dW_o dW_u dW_f dx"),
+    "slope without square": (lambda p: by_formula(p, MUTATIONS["dp with 1 - p"])[0], "dW_c db_c dW_o dW_u dW_f dx"),
     "extra slope in db_u": (extra_slope, "db_u"),
-    "candidate for cell": (lambda p: by_formula(p, CandidateForCell())[0], "dW_f db_f dW_c dW_u dW_o dx"),
+    "candidate for cell": (
+        lambda p: by_formula(p, MUTATIONS["c~ for c_prev in dgamma_f"])[0],
+        "dW_f db_f dW_c dW_u dW_o dx",
+    ),
     "last step only": (lambda p: one_step_only(p, -1), "dW_u dW_f dW_c dW_o db_u db_f db_c db_o"),
     "first step only": (lambda p: one_step_only(p, 0), "dW_u dW_f dW_c dW_o db_u db_f db_c db_o"),
 }
@@ -225,7 +212,7 @@ def test_traps_that_hide_the_mistakes() -> None:
     flat = Problem(6, 4)
     flat.W["c"].zero_()
     flat.b["c"].zero_()
-    right, wrong = by_formula(flat)[0], by_formula(flat, SlopeWithoutSquare())[0]
+    right, wrong = by_formula(flat)[0], by_formula(flat, MUTATIONS["dp with 1 - p"])[0]
     assert all(torch.equal(right[name], wrong[name]) for name in right)
 
 
