@@ -50,11 +50,17 @@ def test_every_net(name: str, scores: Scores) -> None:
         holds(NETS[name], sizes, Conventions(scores=scores))
 
 
-@pytest.mark.parametrize("word", ["softmax", "taylor2", "elu1", "lstm", "gru", "rnn"])
-def test_other_numbers(word: str) -> None:
-    spec = read(word, MixerSpec)
-    plan = spec.plan(32, None, Conventions(dtype=Dtype.FLOAT64))
-    assert check(spec, plan, {"B": 2, "T": 70}, Conventions(dtype=Dtype.FLOAT64), None, 32).holds
+@pytest.mark.parametrize("dtype", [Dtype.FLOAT64, Dtype.BFLOAT16, Dtype.FLOAT16], ids=lambda dtype: dtype.value)
+@pytest.mark.parametrize("word", ["softmax", "taylor2", "elu1", "lstm", "gru", "rnn", "bigru"])
+def test_other_numbers(word: str, dtype: Dtype) -> None:
+    spec, chosen = read(word, MixerSpec), Conventions(dtype=dtype)
+    found = check(spec, spec.plan(32, None, chosen), {"B": 2, "T": 70}, chosen, None, 32)
+    assert found.holds, found.verdict
+
+
+@pytest.mark.parametrize("name", ["hybrid lm", "transformer", "linear transformer", "speech, recurrent", "cnn, pooled"])
+def test_nets_in_half_precision(name: str) -> None:
+    holds(NETS[name], NET_SIZES[0], Conventions(dtype=Dtype.BFLOAT16))
 
 
 @pytest.mark.parametrize("spec", [s for s in CATALOG if s.traits.causal and not isinstance(s, Bidirectional)], ids=say)

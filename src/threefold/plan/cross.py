@@ -52,7 +52,7 @@ def ask(
     if isinstance(over, Linear):
         read = Read(over.features, over.normalised, False, over.chunk)
         y = recalled(s, read, q, kept[0], as_poly(V), None)
-        return joined(s, over, s.new(*y.shape, width=y.width), width, name)
+        return joined(s, over, s.new(*y.shape, width=x.width), width, name)
     assert isinstance(over, Softmax)
     if over.qk_norm:
         q = head_norm(s, q, name=f"{name}.q norm")

@@ -38,7 +38,7 @@ def linear(s: Sheet, spec: Linear, x: Signal, form: Form, name: str, valid: Sign
         x = s.chosen(valid, x)
     q, k, v = project(s, spec, x, x, spec.heads, name)
     heads = _attended(s, spec, q, k, v, form, valid)
-    y = joined(s, spec, s.new(*heads.shape, width=heads.width), width, name)
+    y = joined(s, spec, s.new(*heads.shape, width=x.width), width, name)
     return y if valid is None else s.chosen(valid, y)
 
 

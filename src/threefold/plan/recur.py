@@ -29,6 +29,12 @@ def recurrent(s: Sheet, spec: Recurrent, x: Signal, form: Form, name: str, valid
     return y
 
 
+def _numbers(spec: Recurrent, width: int, n: int) -> int:
+    """Parameters of the cell alone."""
+    inner = spec.bias and isinstance(spec, GRU) and spec.reset is Reset.AFTER
+    return gates(spec) * n * (width + n + spec.bias) + n * inner
+
+
 def _weights(s: Sheet, spec: Recurrent, width: int, n: int, name: str) -> None:
     rows = gates(spec) * n
     s.weight(f"{name}.input weight", rows, width)
@@ -55,11 +61,15 @@ def _sequence(s: Sheet, spec: Recurrent, x: Signal, n: int, name: str, valid: Si
     with s.part("states and gates"):
         states = 2 if isinstance(spec, LSTM) else 1
         made = [s.new(batch, length, n, width=s.wide) for _ in range(states)]
+        if s.width < s.wide:  # computed in the accumulating dtype: of x and of every weight there is a copy
+            x = s.like(x, width=s.wide)
+            s.add(saved=_numbers(spec, int(width), n) * s.wide)
         kept = s.new(length, batch, _kept(spec) * n, width=s.wide)
         start = [s.given(batch, n, width=s.wide) for _ in range(states)]
         s.keep(x, *made, kept, *start, *([valid] if valid else []))
         s.says(made[0])
-    return _out(s, spec, made[0], int(width), name)
+    h = made[0] if s.width == s.wide else s.like(made[0], width=s.width)
+    return _out(s, spec, h, int(width), name)
 
 
 def _kept(spec: Recurrent) -> int:
