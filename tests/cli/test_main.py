@@ -1,5 +1,10 @@
 """The command line answers a wrong word in one sentence, and help in a blink."""
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -79,3 +84,30 @@ def test_every_command_has_help_with_an_example(command, capsys: pytest.CaptureF
 def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError):
         run(["trian", "--debug"])
+
+
+def on_a_terminal(*argv: str, **environment: str) -> str:
+    """What a command writes where it can see a terminal."""
+    ours, theirs = pty.openpty()
+    told = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PYTHON_TYRO_ANSI_CODES")}
+    command = [sys.executable, "-m", "threefold", *argv]
+    child = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=told | {"TERM": "xterm-256color"} | environment)
+    os.close(theirs)
+    seen = b""  # a terminal that ends is an error to its reader
+    with (
+        contextlib.suppress(OSError),
+        os.fdopen(ours, "rb", buffering=0) as reader,
+    ):  # the end of a terminal is an error
+        while piece := reader.read(4096):
+            seen += piece
+    assert child.wait(60) == 0
+    return seen.decode()
+
+
+def test_colour_on_a_terminal_only_and_never_against_its_will(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\x1b[" in on_a_terminal("report", "--help")
+    assert "\x1b[" not in on_a_terminal("report", "--help", NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal("claims", "C5", NO_COLOR="1")
+    with pytest.raises(SystemExit):
+        run(["report", "--help"])
+    assert "\x1b[" not in capsys.readouterr().out

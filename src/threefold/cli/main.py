@@ -152,4 +152,6 @@ def candidates(words: list[str]) -> list[str]:
 
 def main() -> None:
     """Entry point."""
+    if os.environ.get("NO_COLOR"):  # rich knows it; tyro, which writes the help of a command, has its own word for it
+        os.environ.setdefault("PYTHON_TYRO_ANSI_CODES", "False")
     sys.exit(run(sys.argv[1:]))
