@@ -7,6 +7,7 @@ others, which differ from them by their position, meet those that a position can
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +68,13 @@ def test_no_law_is_silent_about_the_whole_catalogue() -> None:
 def test_the_laws_stand_in_their_order() -> None:
     assert tuple(law.name for law in LAWS) == IDS
     assert all(law.says and not law.says.endswith(".") for law in LAWS)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_every_law_has_a_page_that_says_what_it_says(law: Law) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "laws" / f"{law.name}.md").read_text(encoding="utf-8")
+    assert f"The law: {law.says}." in page
+    titles = ("## What is checked", "## Why it matters", "## A bug that it would have caught", "## How to mend it")
+    assert all(page.count(f"{title}\n") == 1 for title in titles)
+    bug = page.split(titles[2])[1].split(titles[3])[0]
+    assert "](https://github.com/" in bug, "a bug that shipped, with its link"
