@@ -23,10 +23,9 @@ def heads(x: Tensor) -> Tensor:
     return x.unflatten(-1, (H, -1)).transpose(1, 2)
 
 
-def attend(x: Tensor, **options) -> Tensor:
-    mask = options.pop("mask", None)
-    mask = torch.ones(T, T, dtype=torch.bool, device=x.device).tril() if mask else None
-    return functional.scaled_dot_product_attention(heads(x), heads(x), heads(x), attn_mask=mask, **options)
+def attend(x: Tensor, masked: bool = False, dropout: float = 0.0, causal: bool = False) -> Tensor:
+    mask = torch.ones(T, T, dtype=torch.bool, device=x.device).tril() if masked else None
+    return functional.scaled_dot_product_attention(heads(x), heads(x), heads(x), mask, dropout, causal)
 
 
 def labels(x: Tensor) -> Tensor:
@@ -45,9 +44,9 @@ FUNCTIONS: dict[str, tuple[Call, int]] = {
     "matrix and vector": (lambda x: x @ x[0, 0], ROWS * D),
     "addmm": (lambda x: torch.addmm(x[0, :, :T], x[0], x[1].T), 2 * T * T * D),
     "baddbmm": (lambda x: torch.baddbmm(x[:, :, :T], x, x.transpose(1, 2)), PAIRS),
-    "masked attention": (partial(attend, mask=True), 2 * PAIRS),
-    "causal attention": (partial(attend, is_causal=True), 2 * PAIRS),
-    "attention with dropout": (partial(attend, dropout_p=0.1), 2 * PAIRS),
+    "masked attention": (partial(attend, masked=True), 2 * PAIRS),
+    "causal attention": (partial(attend, causal=True), 2 * PAIRS),
+    "attention with dropout": (partial(attend, dropout=0.1), 2 * PAIRS),
     "elementwise": (lambda x: functional.glu(functional.silu(x)) + functional.hardswish(x)[..., :8], 0),
     "resampling": (lambda x: functional.interpolate(x, scale_factor=2, mode="linear"), 0),
     "reductions": (lambda x: x.norm(dim=-1) + x.std(-1) + x.logsumexp(-1) + x.prod(-1), 0),

@@ -103,7 +103,7 @@ class Recomputed(torch.nn.Module):
 
 
 def test_layers_that_are_made_again() -> None:
-    spec = stack(LSTM(), LIN, GRU(), ffn=FFN(10))
+    spec = stack((LSTM(), LIN, GRU()), ffn=FFN(10))
     planned = spec.plan(conventions=Conventions(recompute=Recompute.LAYERS)).total.at(B=2, T=7)
     x = torch.zeros(2, 7, 12, device="meta", requires_grad=True)
     with set_checkpoint_early_stop(False):  # which would spare what no gradient needs
