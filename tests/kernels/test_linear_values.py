@@ -17,12 +17,12 @@ ISAS = native.isas()
 F32, F64 = torch.float32, torch.float64
 
 
-def on_native(q, k, v, state, **options):
+def on_native(q, k, v, state, *, features, valid=None, rates=None):
     """The native op itself: a silent turn to the torch path would prove nothing."""
-    if q.shape[1]:
-        assert not supports(q, k, v, state, **options)
-        return run(q, k, v, state, **options)
-    return linear.chunked(q, k, v, state, **options)
+    if not q.shape[1]:
+        return linear.chunked(q, k, v, state, features=features, valid=valid, rates=rates)
+    assert not supports(q, k, v, state, features, valid, rates)
+    return run(q, k, v, state, features, valid, rates)
 
 
 def judge(case: Case, dtype: torch.dtype, through: str = "y S z") -> None:
