@@ -204,4 +204,4 @@ def test_complex_numbers_are_compared_whole() -> None:
     unbroken(subject_of(Complex, claims=CAUSAL))
     causal = next(law for law in LAWS if law.name == "causal")
     verdict = causal.check(subject_of(Turned, claims=CAUSAL))
-    assert verdict.broken and verdict.worst > 0.1, "a phase is no less an output"
+    assert verdict.broken and verdict.worst > 0.01, "a phase is no less an output"
