@@ -26,7 +26,9 @@ def test_the_documents_transformer(capsys: pytest.CaptureFixture[str]) -> None:
     assert "139,994,112  100.0  29,865,055,092,736" in page and "32×4×2048×192" in page
     assert "8,945,401,856·T + 2,752,512·T²; exponent 1.39 at T = 2,048; T² leads from 3,250" in page
     assert "training in 24GiB, largest T at B=32 S=T: T = 810" in page
-    assert "layer 1 to 12, each" in page and lines[-1].endswith("--check counts them.")
+    each = next(line.split() for line in lines if "layer 1 to 12, each" in line)
+    assert each[6:10] == ["4,203,264", "36.0", "962,072,674,304", "38.7"]  # of one, and the share of all twelve
+    assert lines[-1].endswith("--check counts them.")
 
 
 def test_counted_beside_planned(capsys: pytest.CaptureFixture[str]) -> None:

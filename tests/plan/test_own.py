@@ -32,6 +32,8 @@ def test_polynomials_come_back(truth) -> None:
 def test_work_in_chunks_is_a_law_at_their_multiples() -> None:
     found = laws(lambda sizes: {"cost": int((10 * chunks("T", 16)).placed(sizes)())}, ("T",))
     assert found.of["cost"] == 10 * T / 16 and found.every == 16
+    small = laws(lambda sizes: {"cost": int((10 * chunks("T", 4)).placed(sizes)())}, ("T",))
+    assert small.of["cost"] == 10 * T / 4 and small.every == 4  # between the multiples it does not hold
 
 
 def test_what_is_no_polynomial_is_said() -> None:
