@@ -59,6 +59,8 @@ def test_formulas() -> None:
     assert formulas("d_k and x^T") == "d<sub>k</sub> and x<sup>T</sup>"
     assert formulas("`threefold claims C5`") == "<code>threefold claims C5</code>"
     assert formulas("`a < b`") == '<span class="f">a &lt; b</span>'
+    assert formulas("x_1², x_1x_2") == "x<sub>1</sub>², x<sub>1</sub>x<sub>2</sub>"
+    assert formulas("`x_i²`") == '<span class="f">x<sub>i</sub>²</span>'
 
 
 def test_moved_is_seen(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tyro
 
 from threefold.cli.main import COMMANDS, SHELLS, candidates, run
-from threefold.cli.parse import FlagsAsked, parse
+from threefold.cli.parse import FlagsAsked, gathered, parse
 from threefold.errors import InputError
 
 
@@ -113,3 +113,14 @@ def test_colour_on_a_terminal_only_and_never_against_its_will(capsys: pytest.Cap
     with pytest.raises(SystemExit):
         run(["report", "--help"])
     assert "\x1b[" not in capsys.readouterr().out
+
+
+def test_an_option_given_twice() -> None:
+    from threefold.cli.bench import Options as Bench
+    from threefold.cli.laws import Options
+
+    assert gathered(Options, ["a.py:A", "--law", "causal", "--json", "--law=batch"]) == [
+        *("a.py:A", "--json", "--law", "causal", "batch"),
+    ]
+    with pytest.raises(InputError, match="--seconds is given twice"):
+        gathered(Bench, ["--seconds", "1", "--seconds=2"])

@@ -120,7 +120,7 @@ def formulas(text: str) -> str:
 
 def _prose(text: str) -> str:
     """Running text, in which short symbols keep their indices: d_k, Γ_u."""
-    text = re.sub(r"\b(\w{1,2})_(\w{1,4})\b", r"\1<sub>\2</sub>", escape(text))
+    text = re.sub(r"(?:\b|(?<=\d))([^\W\d_]{1,2})_(\d+|[A-Za-zα-ω]\w{0,3}\b)", r"\1<sub>\2</sub>", escape(text))
     return re.sub(r"\^(?:\{([^{}]*)\}|(−?\w))", r"<sup>\1\2</sup>", text)
 
 
@@ -129,7 +129,7 @@ def _formula(text: str) -> str:
         return f"<code>{escape(text)}</code>"
     text = re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", escape(text, quote=False))
     text = re.sub(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", text)
-    text = re.sub(r"_([\wα-ωΑ-Ω′]+)", r"<sub>\1</sub>", text)
+    text = re.sub(r"_([0-9A-Za-zα-ωΑ-Ω′]+)", r"<sub>\1</sub>", text)
     text = re.sub(r"\^([\wα-ωΑ-Ω]|−?\w)", r"<sup>\1</sup>", text)
     return f'<span class="f">{text}</span>'
 

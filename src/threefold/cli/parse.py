@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from dataclasses import fields
 from typing import TypeVar
 
 from threefold.errors import InputError, nearest
@@ -27,7 +28,7 @@ def parse(kind: type[T], argv: list[str], prog: str) -> T:
 
     if argv[:1] == [ASK_FLAGS]:
         raise FlagsAsked(flags(kind))
-    caught = io.StringIO()
+    argv, caught = gathered(kind, argv), io.StringIO()
     try:
         with contextlib.redirect_stderr(caught):
             return tyro.cli(kind, args=argv, prog=f"threefold {prog}")
@@ -35,6 +36,23 @@ def parse(kind: type[T], argv: list[str], prog: str) -> T:
         if not stop.code:
             raise
         raise InputError(sentence(caught.getvalue(), prog)) from None
+
+
+def gathered(kind: type, argv: list[str]) -> list[str]:
+    """The words with all values of a list behind its first mention (`--law a --law b`); other options come once."""
+    lists = {f"--{f.name}".replace("_", "-") for f in fields(kind) if "tuple" in str(f.type)}  # type: ignore[arg-type]
+    places: dict[str, list[str]] = {"": []}
+    for word in argv:
+        flag, equals, value = word.partition("=")
+        if not re.match(r"--[a-z]", word):
+            places[list(places)[-1]].append(word)
+        elif flag not in places:
+            places[flag] = [value] if equals else []
+        elif flag in lists:
+            places[flag] = [*places.pop(flag), *([value] if equals else [])]
+        else:
+            raise InputError(f"{flag} is given twice: give it once.")
+    return [word for flag, values in places.items() for word in ([flag] if flag else []) + values]
 
 
 def flags(kind: type) -> list[str]:
