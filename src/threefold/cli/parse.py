@@ -40,7 +40,7 @@ def parse(kind: type[T], argv: list[str], prog: str) -> T:
 
 def gathered(kind: type, argv: list[str]) -> list[str]:
     """The words with all values of a list behind its first mention (`--law a --law b`); other options come once."""
-    lists = {f"--{f.name}".replace("_", "-") for f in fields(kind) if "tuple" in str(f.type)}  # type: ignore[arg-type]
+    lists = {f"--{f.name}".replace("_", "-") for f in fields(kind) if "tuple" in str(f.type)}
     places: dict[str, list[str]] = {"": []}
     for word in argv:
         flag, equals, value = word.partition("=")
