@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from threefold.specs.positions import Position
 
 REPOSITORY = Path(__file__).parents[1]
+LAW_PAGES = REPOSITORY / "docs" / "laws"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -63,14 +65,6 @@ def laws() -> str:
     from threefold.laws.describe import listing
 
     return listing(LAWS, "laws/")
-
-
-def law_pages() -> str:
-    """The same, from beside the pages."""
-    from threefold.laws.all import LAWS
-    from threefold.laws.describe import listing
-
-    return listing(LAWS, "")
 
 
 def recipes() -> str:
@@ -164,22 +158,45 @@ def _table(header: tuple[str, ...], rows: list[list[str]], below: str) -> str:
     return "\n".join([*lines, "", below])
 
 
-PARTS = {made.__name__: made for made in (mixers, laws, law_pages, recipes, commands, names, results, lengths)}
+def tasks() -> str:
+    """What the recipes reached on real data, as it was measured."""
+    found = _recorded("tasks")
+    rows = []
+    for task in found.values():
+        for row in task["rows"]:
+            spread = f" ± {row['std']:.3f}" if len(row["seeds"]) > 1 else ""
+            minutes = f"{row['processor_seconds'] / 60:.1f}"
+            value = f"{row['mean']:.3f}{spread}"
+            rows.append([task["says"], row["model"], value, str(len(row["seeds"])), f"{row['parameters']:,}", minutes])
+    header = ("task and measure", "model", "test", "seeds", "parameters", "minutes of one core")
+    return _table(header, rows, "`python benchmarks/tasks.py all --data FOLDER` measures them again.")
 
 
-def filled(text: str) -> str:
-    """The page with every generated part made anew, looking in the directory of the page for links."""
-    return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}\n{found[3]}", text)
+PARTS = {made.__name__: made for made in (mixers, laws, recipes, commands, names, results, lengths, tasks)}
+
+
+def filled(text: str, folder: Path) -> str:
+    """The page with every part made anew. A part writes its links as from `docs`; the page stands in `folder`."""
+
+    def made(found: re.Match[str]) -> str:
+        part = PARTS[found[2]]().replace("](laws/", f"]({Path(os.path.relpath(LAW_PAGES, folder)).as_posix()}/")
+        return f"{found[1]}{part}\n{found[3]}"
+
+    return PART.sub(made, text)
+
+
+def _refilled(page: Path) -> str:
+    return filled(page.read_text(encoding="utf-8"), page.parent)
 
 
 def main() -> int:
     """Write the pages; with --check, only say which are out of date."""
-    stale = [page for page in PAGES if filled(text := page.read_text(encoding="utf-8")) != text]
+    stale = [page for page in PAGES if _refilled(page) != page.read_text(encoding="utf-8")]
     if "--check" in sys.argv:
         sys.stdout.write("".join(f"{page.relative_to(REPOSITORY)} is out of date: make docs\n" for page in stale))
         return int(bool(stale))
     for page in stale:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(_refilled(page), encoding="utf-8")
     return 0
 
 
