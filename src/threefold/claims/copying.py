@@ -86,7 +86,7 @@ def norm_of_sum(e: Evidence) -> None:
     x, (_, b, _, d) = inputs(1.0)
     e.said("‖x_1‖ − (‖d‖ + ‖b‖)", (x[0].norm() - d.norm() - b.norm()).abs(), at_most(1e-12))
     e.truth("‖x_1‖² − ‖d‖² − ‖b‖²", (x[0] @ x[0] - d @ d - b @ b).abs(), at_most(1e-12))
-    e.counter_example("beta = 1: ‖x_1‖ = √2 = 1.4142, while ‖d‖ + ‖b‖ = 2.")
+    e.counter_example("β = 1: ‖x_1‖ = √2 = 1.4142, while ‖d‖ + ‖b‖ = 2.")
 
 
 @claim("002-2a-v", "`‖x_1‖ = √2 β`, `‖x_2‖ = β`, `‖x_3‖ = √2 β`", recorded=Outcome.TRUE)
@@ -211,7 +211,7 @@ def orthogonal_copying(e: Evidence) -> None:
         )
     x, _ = inputs(0.01)
     away = attend.error(attend.attend(x, x, x), x.mean(0).expand(3, -1))
-    e.truth("β = 0.01: distance of y from the mean", away, at_most(2e-4))
+    e.truth("β = 0.01: distance of y from the mean", away, at_most(1e-4))
     e.truth("query 30(k_1 + k_2): distance from the mean of v_1 and v_2", averaging(), at_most(1e-12))
     e.counter_example(
         f"Three orthogonal unit vectors: a_nn = {1 / (1 + 2 * exp(-1)):.4f}, not 1 (ln 3 = {log(3):.2f} > β² = 1)."

@@ -11,6 +11,8 @@ from torch.nn import functional
 from torch.nn.attention import SDPBackend
 from torch.nn.functional import pad
 
+from threefold.ops.scan import transformed
+
 
 def attention(
     q: Float[Tensor, "b h t k"],
@@ -33,6 +35,8 @@ def attention(
     if mask is not None and mask.dtype != torch.bool:
         mask = mask.to(q.dtype)
     scale = key_dim**-0.5
+    if transformed():
+        return composite(q, k, v, mask, causal, scale)[..., :value_dim]
     learned = mask is not None and mask.requires_grad
     watched = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     if watched and not learned and not torch.compiler.is_compiling():

@@ -10,12 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from threefold.ops.cells import State, Weights
+from threefold.ops.scan import transformed
 
 
 def why_not(x: Float[Tensor, "b t d"], w: Weights, *, masked: bool) -> str:
     """Empty when oneDNN runs this LSTM, else the reason why not."""
     if torch.compiler.is_compiling():
         return "a compiled graph holds the sequence as one opaque op"
+    if transformed():
+        return "torch.func and forward-mode derivatives take the plain path"
     if masked:
         return "it knows no mask"
     if x.dtype != torch.float32 or w.x.dtype != torch.float32:

@@ -9,7 +9,7 @@ from torch import Tensor
 from threefold.ops import cells
 from threefold.ops.cells import Cell, Gradients, Named, State, Weights
 from threefold.ops.recurrent_op import CELLS, recurrent
-from threefold.ops.scan import accumulator, cleared
+from threefold.ops.scan import accumulator, cleared, transformed
 
 __all__ = ["CELLS", "derivation", "sequence", "step"]
 
@@ -29,6 +29,11 @@ def sequence(
         return tuple(part[:, None][:, :0] for part in state), state
     dtype = accumulator(torch.promote_types(x.dtype, w.x.dtype))
     x, w, state = cleared(x, valid).to(dtype), w.to(dtype), tuple(part.to(dtype) for part in state)
+    if transformed():
+        mask = None if valid is None else valid.T
+        stacked, _ = cells.forward(cell, x.transpose(0, 1), state, w, mask)
+        states = tuple(part.transpose(0, 1) for part in stacked)
+        return states, tuple(part[:, -1] for part in states)
     c0 = state[1] if len(state) == 2 else None
     h, c, _ = recurrent(cell.name, x, state[0], c0, *w, valid)
     states = (h,) if c0 is None else (h, c)

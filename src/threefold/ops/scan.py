@@ -10,6 +10,7 @@ from typing import TypeVar
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.autograd import forward_ad
 
 S = TypeVar("S", bound=tuple)
 Step = Callable[[Tensor, S, Tensor | None], tuple[Tensor, S]]
@@ -54,6 +55,13 @@ def leaves(state: tuple) -> dict[str, Tensor]:
         elif isinstance(leaf, tuple):
             found |= {f"{name}.{inner}": tensor for inner, tensor in leaves(leaf).items()}
     return found
+
+
+def transformed() -> bool:
+    """Whether torch.func (grad, vmap, ...) or forward-mode derivatives are at work: they follow plain operations only."""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
 def cleared(x: Float[Tensor, "b t *d"], valid: Bool[Tensor, "b t"] | None) -> Float[Tensor, "b t *d"]:

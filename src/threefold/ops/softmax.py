@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from threefold.ops.cache import Cache, append
 from threefold.ops.fused import attention
 from threefold.ops.place import positions
-from threefold.ops.scan import accumulator, cleared
+from threefold.ops.scan import accumulator, cleared, transformed
 
 Bias = Callable[[Tensor, Tensor, Tensor], Tensor]
 FAR = -1e30  # a finite minus infinity: exp(FAR - m) is exactly 0, and no difference of two is NaN
@@ -209,7 +209,7 @@ def _online(
     ys = []
     for i, (part, at) in enumerate(zip(q.split(chunk, 1), q_at.split(chunk, 1), strict=True)):
         count = len(blocks) if before is None else -(-min(before + (i + 1) * chunk, keys.shape[2]) // chunk)
-        watched = torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        watched = torch.is_grad_enabled() and not torch.compiler.is_compiling() and not transformed()
         ys.append(
             checkpoint(row, part, at, count, use_reentrant=False, preserve_rng_state=False)
             if watched
