@@ -1,4 +1,4 @@
-"""torch.func and forward-mode derivatives over every mixer: they follow plain operations, and give autograd's numbers."""
+"""torch.func and forward-mode derivatives over every mixer give the numbers of autograd."""
 
 from functools import partial
 

@@ -58,7 +58,7 @@ def leaves(state: tuple) -> dict[str, Tensor]:
 
 
 def transformed() -> bool:
-    """Whether torch.func (grad, vmap, ...) or forward-mode derivatives are at work: they follow plain operations only."""
+    """Whether torch.func or forward-mode derivatives are at work: only plain operations are followed."""
     if torch.compiler.is_compiling():
         return False
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
