@@ -53,6 +53,14 @@ def test_hostile_text_is_text() -> None:
     assert not seen & {"script", "img", "i", "u"}
 
 
+def test_no_statement_shows_the_marks_of_an_index() -> None:
+    for each in judge(claim for claim in CLAIMS if claim.subject in ("lstm", "attention", "copying")):
+        numbers = [number.what for number in each.verdict.numbers]
+        for text in (each.claim.says, each.claim.corrected, each.verdict.counter_example, *numbers):
+            left = re.sub(r"<code>.*?</code>", "", formulas(text))
+            assert not re.search(r"[_^{}]", left), (each.claim.id, left)
+
+
 def test_formulas() -> None:
     assert formulas("a `W_y^T dz` b") == 'a <span class="f">W<sub>y</sub><sup>T</sup> dz</span> b'
     assert formulas("`e^{2B}/Z_1`") == '<span class="f">e<sup>2B</sup>/Z<sub>1</sub></span>'
@@ -60,6 +68,8 @@ def test_formulas() -> None:
     assert formulas("`threefold claims C5`") == "<code>threefold claims C5</code>"
     assert formulas("`a < b`") == '<span class="f">a &lt; b</span>'
     assert formulas("x_1², x_1x_2") == "x<sub>1</sub>², x<sub>1</sub>x<sub>2</sub>"
+    assert formulas("dp̃_c, c_{t−1}, Σ_batch") == "dp̃<sub>c</sub>, c<sub>t−1</sub>, Σ<sub>batch</sub>"
+    assert formulas("`W^(h)` W^(h)") == '<span class="f">W<sup>(h)</sup></span> W<sup>(h)</sup>'
     assert formulas("`x_i²`") == '<span class="f">x<sub>i</sub>²</span>'
 
 

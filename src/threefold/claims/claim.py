@@ -176,7 +176,7 @@ class Evidence:
             limits.append("The correction itself fails: " + "; ".join(map(str, broken)))
         counter = list(self.counter) if outcome in (Outcome.FALSE, Outcome.CONDITIONAL) else []
         if outcome in (Outcome.FALSE, Outcome.CONDITIONAL) and not counter:
-            counter = ["; ".join(str(n) for n in [n for n in self.numbers if not n.holds][:2]) + "."]
+            counter = ["; ".join(str(n) for n in [n for n in self.numbers if not n.holds][:2])]
         return Verdict(outcome, tuple(self.numbers), " ".join(counter), " ".join(limits))
 
 

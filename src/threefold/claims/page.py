@@ -118,19 +118,22 @@ def formulas(text: str) -> str:
     return "".join(_prose(part) if at % 2 == 0 else _formula(part) for at, part in enumerate(parts))
 
 
+SYMBOL = r"(?:\b|(?<=\d))((?:[^\W\d_][\u0300-\u036f]?){1,2})"  # p̃ is a letter and the accent over it
+
+
 def _prose(text: str) -> str:
-    """Running text, in which short symbols keep their indices: d_k, Γ_u."""
-    text = re.sub(r"(?:\b|(?<=\d))([^\W\d_]{1,2})_(\d+|[A-Za-zα-ω]\w{0,3}\b)", r"\1<sub>\2</sub>", escape(text))
-    return re.sub(r"\^(?:\{([^{}]*)\}|(−?\w))", r"<sup>\1\2</sup>", text)
+    """Running text, in which short symbols keep their indices: d_k, Γ_u, p̃_c, Σ_batch."""
+    text = re.sub(SYMBOL + r"_(?:\{([^{}]*)\}|(\d+|[A-Za-zα-ω]\w{0,3}\b))", r"\1<sub>\2\3</sub>", escape(text))
+    text = re.sub(r"Σ_([a-z]+)", r"Σ<sub>\1</sub>", text)
+    return re.sub(r"\^(?:\{([^{}]*)\}|(\(\w\)|−?\w))", r"<sup>\1\2</sup>", text)
 
 
 def _formula(text: str) -> str:
     if text.startswith("threefold "):
         return f"<code>{escape(text)}</code>"
     text = re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", escape(text, quote=False))
-    text = re.sub(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", text)
     text = re.sub(r"_([0-9A-Za-zα-ωΑ-Ω′]+)", r"<sub>\1</sub>", text)
-    text = re.sub(r"\^([\wα-ωΑ-Ω]|−?\w)", r"<sup>\1</sup>", text)
+    text = re.sub(r"\^(?:\{([^{}]*)\}|(\(\w\)|−?\w))", r"<sup>\1\2</sup>", text)
     return f'<span class="f">{text}</span>'
 
 

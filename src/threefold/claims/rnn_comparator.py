@@ -117,7 +117,11 @@ def meaning(e: Evidence) -> None:
     for dtype in (torch.float64, torch.float32):
         y = torch.sigmoid(GAIN * last_state(x.to(dtype), torch.zeros(len(x), dtype=dtype)))
         wrong = int((y != (difference.sign() + 1).to(dtype) / 2).sum())
-        e.truth(f"{dtype}: of the 256 binary sequences of length 8, wrongly compared", wrong, equals(0))
+        e.truth(
+            f"{str(dtype).removeprefix('torch.')}: of the 256 binary sequences of length 8, wrongly compared",
+            wrong,
+            equals(0),
+        )
     e.truth("|h| at which σ(1000h) leaves [1e-6, 1 − 1e-6]", log((1 - 1e-6) / 1e-6) / GAIN, printed("0.0138"))
     e.truth("|∂Y/∂X_t| at a tie", gradient_at(0.0), near(250.0, 1e-9))
     e.truth("|∂Y/∂X_t| at h = 1", gradient_at(1.0), at_most(1e-12))

@@ -119,7 +119,9 @@ def zeros(e: Evidence) -> None:
     for dtype, gap in ((torch.float64, 746), (torch.float32, 104)):
         for distance, zero in ((gap - 1, False), (gap, True)):
             weight = torch.tensor([0.0, -distance], dtype=dtype).softmax(0)[1]
-            e.truth(f"{dtype}, gap {distance}: the weight is 0", bool(weight == 0), equals(zero))
+            e.truth(
+                f"{str(dtype).removeprefix('torch.')}, gap {distance}: the weight is 0", bool(weight == 0), equals(zero)
+            )
     e.counter_example("Scores 0 and −10: the weights are 0.99995 and 4.5e-5, both positive.")
 
 

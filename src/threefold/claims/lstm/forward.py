@@ -22,7 +22,8 @@ def _against_library(e: Evidence, names: str) -> None:
     for case, p in cases().items():
         written, mine = _equations(p)[1], closed(p)[1]
         for name in names.split():
-            e.said(f"{case}: {name}, relative difference from the library", error(written[name], mine[name]), EQUAL)
+            symbol = name.replace("Gamma", "Γ").replace("c_tilde", "c̃")
+            e.said(f"{case}: {symbol}, relative difference from the library", error(written[name], mine[name]), EQUAL)
 
 
 def _output(e: Evidence) -> None:
