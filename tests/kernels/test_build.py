@@ -61,6 +61,28 @@ def test_a_library_that_is_not_there_or_switched_off_says_so(tmp_path, monkeypat
     assert native.load(broken).why_not == "turned off by THREEFOLD_KERNELS"
 
 
+@pytest.mark.skipif(bool(native.available()), reason=f"no native kernels here: {native.available()}")
+def test_a_library_of_other_sources_is_refused_with_what_to_do(tmp_path) -> None:
+    sources = tmp_path / "cpp"
+    shutil.copytree(build.SOURCES, sources)
+    assert native.load(sources=sources).why_not == "", "the same sources, wherever they lie"
+    (sources / "rows.h").write_text((sources / "rows.h").read_text() + "// another line\n")
+    found = native.load(sources=sources)
+    assert found.library is None and "was built from other sources" in found.why_not
+    assert "rebuild them by python -m threefold.kernels.build" in found.why_not
+
+
+def test_a_library_that_does_not_say_what_it_was_built_from_is_refused(tmp_path) -> None:
+    try:
+        cxx = build.compiler()
+    except build.BuildError as reason:
+        pytest.skip(str(reason))
+    (tmp_path / "old.cpp").write_text('extern "C" const char* tf_best_isa() { return "base"; }\n')
+    library = tmp_path / "old.so"
+    subprocess.run([cxx, "-shared", "-fPIC", str(tmp_path / "old.cpp"), "-o", str(library)], check=True)
+    assert "was built from other sources" in native.load(library).why_not
+
+
 def test_building_pulls_nothing_in() -> None:
     declared = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["build-system"]["requires"]
     assert [name.partition(">")[0] for name in declared] == ["setuptools"], "a torch in the build would be a second one"
@@ -77,6 +99,15 @@ def test_the_same_source_is_arm_source(tmp_path) -> None:
     if cross is None:
         pytest.skip("aarch64-linux-gnu-g++ is not here (Debian: g++-aarch64-linux-gnu)")
     for source in build.SOURCES.glob("*.cpp"):
-        command = [cross, *build.FLAGS, "-DTF_ISA=base", "-c", str(source), "-o", str(tmp_path / f"{source.stem}.o")]
+        command = [
+            cross,
+            *build.FLAGS,
+            "-DTF_ISA=base",
+            '-DTF_SOURCES=""',
+            "-c",
+            str(source),
+            "-o",
+            str(tmp_path / f"{source.stem}.o"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]

@@ -78,7 +78,7 @@ def mutated(request, tmp_path: Path, monkeypatch) -> Iterator[str]:
     assert not line or text.count(line) == 1, f"{file} no longer holds {line!r} once"
     (sources / file).write_text(text.replace(line, change) if line else text)
     monkeypatch.setattr(build, "instruction_sets", lambda: {"base": ()})
-    made = native.load(build.build(tmp_path / "_native.so", ("-O1",), sources))
+    made = native.load(build.build(tmp_path / "_native.so", ("-O1",), sources), sources)
     made.best = made.isa = "base"
     monkeypatch.setattr(native, "native", lambda: made)
     monkeypatch.setattr("threefold.kernels.linear.native", lambda: made)

@@ -4,6 +4,7 @@ The library knows neither Python nor torch, so it needs a C++17 compiler and not
 version of both. Imported by setup.py by path: the standard library only. `python -m threefold.kernels.build` rebuilds.
 """
 
+import hashlib
 import os
 import platform
 import shutil
@@ -47,16 +48,24 @@ def compiler() -> str:
     raise BuildError(f"no C++ compiler ({', '.join(names)}): install g++ or clang++, or set CXX.")
 
 
+def fingerprint(sources: Path = SOURCES) -> str:
+    """What a library says it was built from: the same for the same sources, and for no others."""
+    found = hashlib.sha256()
+    for source in sorted((*sources.glob("*.cpp"), *sources.glob("*.h"))):
+        found.update(f"{source.name}\n".encode() + source.read_bytes())
+    return found.hexdigest()[:16]
+
+
 def jobs(into: Path, extra: tuple[str, ...] = (), sources: Path = SOURCES) -> list[tuple[list[str], Path]]:
     """One compiler command and its object file for every source and instruction set."""
     cxx = compiler()
-    found = []
+    found, built_from = [], f'-DTF_SOURCES="{fingerprint(sources)}"'
     for source in sorted(sources.glob("*.cpp")):
         per_isa = source.stem.endswith("_isa")
         for isa, flags in (instruction_sets() if per_isa else {"": ()}).items():
             target = into / f"{source.stem}_{isa}.o"
-            define = (f"-DTF_ISA={isa}",) if per_isa else ()
-            found.append(([cxx, *FLAGS, *extra, *flags, *define, "-c", str(source), "-o", str(target)], target))
+            define = f"-DTF_ISA={isa}" if per_isa else built_from
+            found.append(([cxx, *FLAGS, *extra, *flags, define, "-c", str(source), "-o", str(target)], target))
     return found
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from threefold.errors import InputError
-from threefold.kernels.native import BYTES, available, fresh, native
+from threefold.kernels.native import BYTES, available, fresh, native, watched
 from threefold.ops import linear
 from threefold.ops.linear import LinearState
 from threefold.specs.features import Elu1, FeatureMap, Identity, Relu, Taylor
@@ -91,9 +91,9 @@ def run(
 ) -> tuple[Tensor, LinearState]:
     """`ops.linear.chunked` (and, for one token, `step`), natively."""
     rates = rates if rates is None else rates.double()
-    y, _, memory, mass, bad = torch.ops.threefold.linear.default(
-        q, k, v, state.memory, state.mass, valid, rates, *_numbers(features, q.shape[-1])
-    )
+    given = (q, k, v, state.memory, state.mass)
+    op = torch.ops.threefold.linear.default if watched(*given) else _forward
+    y, _, memory, mass, bad = op(*given, valid, rates, *_numbers(features, q.shape[-1]))
     tokens = state.tokens + (q.shape[1] if valid is None else valid.sum(1))
     return y, LinearState(memory, mass, tokens, state.nonpositive + bad)
 

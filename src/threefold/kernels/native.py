@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from threefold.errors import InputError, require
-from threefold.kernels.build import LIBRARY, instruction_sets, reason_file
+from threefold.kernels.build import LIBRARY, SOURCES, fingerprint, instruction_sets, reason_file
 
 POINTER, BYTES, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 
+PLAIN = (Tensor, nn.Parameter)
 LARGE = 1 << 22  # bytes from which memory is asked of the system and not reused
 
 
@@ -47,8 +48,8 @@ class Native:
         return self.found[key]
 
 
-def load(path: Path | None = None) -> Native:
-    """Load the library at `path`, or say why it cannot be used."""
+def load(path: Path | None = None, sources: Path = SOURCES) -> Native:
+    """Load the library at `path`, or say why it cannot be used: one of other sources has other functions."""
     asked = os.environ.get("THREEFOLD_KERNELS", "")
     if asked.lower() in ("off", "0", "no"):
         return Native(None, "turned off by THREEFOLD_KERNELS")
@@ -61,12 +62,23 @@ def load(path: Path | None = None) -> Native:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         return Native(None, f"{path} does not load: {error}")
+    if not _built_from(library, sources):
+        again = "rebuild them by python -m threefold.kernels.build"
+        return Native(None, f"{path} was built from other sources than those that lie here: {again}")
     library.tf_best_isa.restype = ctypes.c_char_p
     best = library.tf_best_isa().decode()
     native = Native(library, "", best, best, _share_threads(library))
     if wanted := os.environ.get("THREEFOLD_ISA"):
         native.isa = _checked(native, wanted)
     return native
+
+
+def _built_from(library: ctypes.CDLL, sources: Path) -> bool:
+    try:
+        library.tf_sources.restype = BYTES
+    except AttributeError:
+        return False
+    return bool(library.tf_sources().decode() == fingerprint(sources))
 
 
 def fresh(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -87,6 +99,18 @@ def native() -> Native:
 def available() -> str:
     """Empty when the native library can be used, else the reason why not."""
     return native().why_not
+
+
+def watched(*tensors: Tensor | None) -> bool:
+    """Whether somebody wants to see an operator run on these: a gradient, a graph, a mode, a profiler, a tensor of a
+    kind of its own. If nobody does, the library can be called at once, in a fraction of the dispatcher's time."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.autograd._profiler_enabled():
+        return True
+    learning = torch.is_grad_enabled()
+    for each in tensors:  # noqa: SIM110 - a generator would take as long as all the rest
+        if each is not None and (type(each) not in PLAIN or (learning and each.requires_grad)):
+            return True
+    return False
 
 
 def isas() -> tuple[str, ...]:

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from threefold.kernels.native import LONG, POINTER, available, fresh, native
+from threefold.kernels.native import LONG, POINTER, fresh, native
 from threefold.kernels.products import add_outer, rows_times
+from threefold.kernels.recurrent_step import KINDS, SUFFIX, one_token, step, supports, why_not
 from threefold.ops.recurrent_op import CELLS, Given, Later, none_like, recurrent, recurrent_backward, run, run_backward
 
-KINDS = {name: number for number, name in enumerate(("tanh", "identity", "lstm", "gru_before", "gru_after"))}
-SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+__all__ = ["Call", "Sequence", "step", "supports", "why_not"]
+
 PIECE = 2**20  # bytes of pre-activations per thread that a piece of the sequence may write
 
 
@@ -37,19 +38,6 @@ class Call(ctypes.Structure):
         *((name, LONG) for name in ("dh_t", "dh_b", "dc_t", "dc_b")),
         *((name, POINTER) for name in ("drive", "extra", "dbias", "dinner", "dh0", "dc0")),
     ]
-
-
-def why_not(x: Tensor, wh: Tensor) -> str:
-    """Empty when the native code runs a sequence like x, else the reason why not."""
-    if reason := available():
-        return reason
-    if x.device.type != "cpu":
-        return f"the input is on {x.device.type}"
-    if x.numel() == 0:
-        return "there is nothing to compute"
-    if wh.dtype not in SUFFIX:
-        return f"it computes in float32 and float64, this is {wh.dtype}"
-    return ""
 
 
 class Sequence:
@@ -104,8 +92,10 @@ def _forward(cell: str, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     given = Given(*inputs)
     if why_not(given.x, given.wh):
         return run(cell, given)
-    seq, x = Sequence(cell, given), given.x
     t, b, n = given.sizes
+    if t == 1:
+        return _one(cell, given)
+    seq, x = Sequence(cell, given), given.x
     h, kept = (fresh((t, b, size), x.dtype) for size in (n, CELLS[cell].kept * n))
     c = None if given.c0 is None else fresh(h.shape, h.dtype)
     seq.point(kept=kept, h=h, c=c)
@@ -118,10 +108,17 @@ def _forward(cell: str, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     return h.transpose(0, 1), none_like(x) if c is None else c.transpose(0, 1), kept
 
 
+def _one(cell: str, given: Given) -> tuple[Tensor, Tensor, Tensor]:
+    """One token, by the native step."""
+    kept = given.x.new_empty(1, given.sizes[1], CELLS[cell].kept * given.sizes[2])
+    h, *c = one_token(cell, given.x, given.state, given.weights, given.valid, kept)
+    return h[:, None], c[0][:, None] if c else none_like(kept), kept
+
+
 @recurrent_backward.register_kernel("cpu")
 def _backward(cell: str, *inputs: Any) -> tuple[Tensor, ...]:
     given, later = Given(*inputs[:8]), Later(*inputs[8:])
-    if why_not(given.x, given.wh):
+    if why_not(given.x, given.wh) or given.sizes[0] == 1:  # of one token nothing is serial, and packing would cost more
         return run_backward(cell, given, later)
     seq, x = Sequence(cell, given), given.x
     (t, b, n), d = given.sizes, x.shape[2]

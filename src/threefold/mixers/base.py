@@ -24,6 +24,7 @@ class Mixer(nn.Module, ABC):
         require(width >= 1, f"width {width}: give at least 1.")
         self.spec = spec
         self.width = width
+        self._forms = spec.traits.forms
 
     @abstractmethod
     def whole(
@@ -40,7 +41,7 @@ class Mixer(nn.Module, ABC):
 
     def _asked(self, x: Tensor, valid: Tensor | None, form: Form | None) -> Form:
         """The form to run; what cannot be mixed is refused here."""
-        name, forms = type(self.spec).__name__, self.spec.traits.forms
+        name, forms = type(self.spec).__name__, self._forms
         form = form or forms[0]
         if form not in forms:
             said = f"no {form.value} form" if isinstance(form, Form) else f"no form {form!r}"
@@ -85,7 +86,7 @@ class CausalMixer(Mixer, Generic[S]):
         """Continue from `state`: any split of T gives the same result. `form` None is the spec's first form."""
         form = self._asked(x, valid, form)
         x = cleared(x, valid)
-        if form is Form.STEP:
+        if form is Form.STEP and x.shape[1] != 1:
             y, state = scan(self._step, x, state, valid=valid)
         else:
             y, state = self.mix(x, state, valid, form)
@@ -96,8 +97,9 @@ class CausalMixer(Mixer, Generic[S]):
         self, x_t: Float[Tensor, "b d"], state: S, valid: Bool[Tensor, " b"] | None = None
     ) -> tuple[Float[Tensor, "b d"], S]:
         """One token: the definition."""
-        y, state = self.scan(x_t[:, None], state, valid=None if valid is None else valid[:, None], form=Form.STEP)
-        return y[:, 0], state
+        mask = None if valid is None else valid[:, None]
+        y, state = self.scan(x_t.unsqueeze(1), state, valid=mask, form=Form.STEP)
+        return y.squeeze(1), state
 
     def _step(self, x_t: Tensor, state: S, valid: Tensor | None) -> tuple[Tensor, S]:
         y, state = self.mix(x_t[:, None], state, None if valid is None else valid[:, None], Form.STEP)

@@ -79,10 +79,15 @@ class RecurrentMixer(CausalMixer[S], Generic[S]):
         self, x: Float[Tensor, "b t d"], state: S, valid: Bool[Tensor, "b t"] | None, form: Form
     ) -> tuple[Float[Tensor, "b t d"], S]:
         if form is Form.STEP:
-            new = recurrence.step(self.cell, x[:, 0], state, self.weights, None if valid is None else valid[:, 0])
-            return self._project(new[0][:, None], x), self.state_type(*new)
+            new = self._stepped(x, state, self.weights, valid)
+            return self._project(new[0].unsqueeze(1), x), self.state_type(*new)
         h, last = self._sequence(x, state, valid)
         return self._project(h, x), self.state_type(*last)
+
+    def _stepped(self, x: Tensor, state: S, w: Weights, valid: Tensor | None) -> State:
+        if native.supports(x, state, w):
+            return native.step(self.cell.name, x, state, w, valid)
+        return recurrence.step(self.cell, x[:, 0], state, w, None if valid is None else valid[:, 0])
 
     def _sequence(self, x: Tensor, state: S, valid: Tensor | None) -> tuple[Float[Tensor, "b t n"], State]:
         states, last = recurrence.sequence(self.cell, x, state, self.weights, valid)
@@ -95,7 +100,7 @@ class RecurrentMixer(CausalMixer[S], Generic[S]):
         return f"torch; not native: {reason}" if reason else "native"
 
     def _project(self, h: Float[Tensor, "b t n"], x: Tensor) -> Float[Tensor, "b t d"]:
-        h = h.to(x.dtype)
+        h = h if h.dtype == x.dtype else h.to(x.dtype)
         return h if self.out is None else self.out(h)
 
     def trace(self, x: Float[Tensor, "b t d"], state: S, *, valid: Bool[Tensor, "b t"] | None = None) -> S:

@@ -1,6 +1,7 @@
 // The entry points of recurrent sequences, compiled once per instruction set.
 #include "recurrent_backward.h"
 #include "recurrent_forward.h"
+#include "recurrent_step.h"
 
 namespace {
 
@@ -28,6 +29,9 @@ template <class R, template <class, int> class Block> void close(RecurrentCall& 
 template <class R> void forward(const RecurrentCall& call) {
     of_kind(call.kind, [&](auto kind) { recurrent_forward<R, kind.value>(call); });
 }
+template <class R> void step(const RecurrentStep& call) {
+    of_kind(call.kind, [&](auto kind) { recurrent_step<R, kind.value>(call); });
+}
 template <class R> void backward(const RecurrentCall& call) {
     of_kind(call.kind, [&](auto kind) { recurrent_backward<R, kind.value>(call); });
 }
@@ -38,6 +42,7 @@ template <class R> void backward(const RecurrentCall& call) {
     TF_EXPORT(tf_recurrent_forward_open_##suffix)(RecurrentCall* call) { open<R, ForwardBlock>(*call); }               \
     TF_EXPORT(tf_recurrent_forward_##suffix)(RecurrentCall* call) { forward<R>(*call); }                               \
     TF_EXPORT(tf_recurrent_forward_close_##suffix)(RecurrentCall* call) { close<R, ForwardBlock>(*call); }             \
+    TF_EXPORT(tf_recurrent_step_##suffix)(const RecurrentStep* call) { step<R>(*call); }                               \
     TF_EXPORT(tf_recurrent_backward_open_##suffix)(RecurrentCall* call) { open<R, BackwardBlock>(*call); }             \
     TF_EXPORT(tf_recurrent_backward_##suffix)(RecurrentCall* call) { backward<R>(*call); }                             \
     TF_EXPORT(tf_recurrent_backward_close_##suffix)(RecurrentCall* call) { close<R, BackwardBlock>(*call); }

@@ -70,6 +70,9 @@ TF_PUBLIC void tf_large_pages(void* start, long bytes) {
 #endif
 }
 
+// What this library was built from, so that code of another time does not call it.
+TF_PUBLIC const char* tf_sources() { return TF_SOURCES; }
+
 // The best instruction set that this processor runs and this library holds: "avx512", "avx2" or "base".
 TF_PUBLIC const char* tf_best_isa() {
 #if defined(__x86_64__)
