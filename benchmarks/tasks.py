@@ -173,8 +173,8 @@ def told(task: Task, rows: list[dict[str, Any]]) -> str:
     """The table as text."""
     lines = [task.says]
     for row in rows:
-        number = f"{row['mean']:.4f} ± {row['std']:.4f}"
-        about = f"{len(row['seeds'])} seeds, {row['parameters']:,} parameters, {row['processor_seconds']:.0f} s"
+        number = f"{row['mean']:.4f}" + (f" ± {row['std']:.4f}" if len(row["seeds"]) > 1 else "")
+        about = f"seeds {row['seeds']}, {row['parameters']:,} parameters, {row['processor_seconds']:.0f} s"
         lines.append(f"  {row['model']:<24}{number:<20}{about}")
     lines += [f"  {name} {bound}: {'holds' if yes else 'does not hold'}" for (name, bound), yes in _judged(task, rows)]
     return "\n".join(lines) + "\n"
