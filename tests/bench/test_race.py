@@ -79,7 +79,14 @@ def test_every_work_runs() -> None:
     for train in (False, True):
         attention.ours(9, 3, Elu1(), train=train)()
         attention.softmax(9, train=train)()
-    recurrent.ours(GRU(), 2, 5, 8, padded=True)()
+    for padded in recurrent.PADDED:
+        recurrent.ours(GRU(), 2, 5, 8, padded=padded)()
+
+
+def test_half_of_the_tokens_are_padding_either_way() -> None:
+    ends, rows = (recurrent.PADDED[name](4, 6) for name in ("half of each row", "half of the rows"))
+    assert ends.sum(1).tolist() == [3, 3, 3, 3] and ends[:, :3].all()
+    assert rows.sum(1).tolist() == [6, 6, 0, 0]
 
 
 def test_steps_go_on_from_the_context() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from threefold.specs.base import MixerSpec
 from threefold.specs.features import Elu1, Taylor
 from threefold.specs.recurrent import GRU, LSTM, RNN
 
-WIDTH, LONG, SHORT = 512, 65_536, 1_024
+WIDTH, NARROW, LONG, SHORT = 512, 64, 65_536, 1_024
 
 
 def seen(mixer: CausalMixer[Any], context: int) -> Any:
@@ -25,17 +26,17 @@ def seen(mixer: CausalMixer[Any], context: int) -> Any:
     if isinstance(mixer.spec, Softmax):
         keys, values = (torch.randn(1, context, mixer.spec.groups, x.shape[-1]) for x in (state.keys, state.values))
         return cache.append(state, keys, values, None, record=False)
-    for part in torch.randn(1, context, WIDTH).split(4096, 1):
+    for part in torch.randn(1, context, mixer.width).split(4096, 1):
         _, state = mixer.scan(part, state)
     return state
 
 
-def stepping(spec: MixerSpec, context: int) -> Work:
+def stepping(spec: MixerSpec, context: int, width: int = WIDTH) -> Work:
     """A step of a module at B=1 after `context` tokens. Each call goes on where the last one stopped."""
     torch.manual_seed(0)
-    mixer = spec.build(WIDTH)
+    mixer = spec.build(width)
     assert isinstance(mixer, CausalMixer)
-    x, held = torch.randn(1, WIDTH), []
+    x, held = torch.randn(1, width), []
     with torch.no_grad():
         held.append(seen(mixer, context))
 
@@ -48,7 +49,7 @@ def stepping(spec: MixerSpec, context: int) -> Work:
 
 def cell_stepping(module: nn.RNNCellBase) -> Work:
     """A step of torch's own cell."""
-    x, held = torch.randn(1, WIDTH), [None]
+    x, held = torch.randn(1, module.input_size), [None]
 
     def work() -> None:
         with torch.no_grad():
@@ -80,11 +81,11 @@ def races() -> Iterator[Race]:
             spec=small,
         )
     cells = ((RNN(), nn.RNNCell), (LSTM(), nn.LSTMCell), (GRU(), nn.GRUCell))
-    for cell, torchs in cells:
+    for width, (cell, torchs) in product((WIDTH, NARROW), cells):
         yield Race(
-            work=f"{type(cell).__name__} step, width 512",
+            work=f"{type(cell).__name__} step, width {width}",
             against=f"torch nn.{torchs.__name__}",
-            ours=stepping(cell, 1),
-            theirs=cell_stepping(torchs(WIDTH, WIDTH)),
+            ours=stepping(cell, 1, width),
+            theirs=cell_stepping(torchs(width, width)),
             spec=cell,
         )

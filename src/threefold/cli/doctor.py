@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Flag = tyro.conf.FlagCreatePairsOff[bool]
 WIDTH, TOKENS = 64, 16
+STEPS = "one token: native for RNN, LSTM and GRU in float32 and float64, for linear attention as below"
 CASES = ("float32", "float32, padded", "bfloat16", "float64")
 
 
@@ -115,6 +116,7 @@ def _facts(found: dict[str, object]) -> list[str]:
         f"torch     {made['version']}, {made['instruction_set']}, oneDNN {yes[made['oneDNN']]}, MKL {yes[made['MKL']]}",
         f"OpenMP    {', '.join(made['openmp_runtimes']) or 'none loaded'}",
         f"native    {state}",
+        f"steps     {STEPS if built['active'] else 'torch: no native kernels'}",
         f"compiler  {built['compiler']}",
         "",
     ]
