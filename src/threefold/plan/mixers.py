@@ -14,6 +14,13 @@ from threefold.specs.cross import Bidirectional
 from threefold.specs.recurrent import Recurrent
 
 
+def known(spec: MixerSpec) -> bool:
+    """Whether a paper belongs to this spec; what has none is counted instead."""
+    if isinstance(spec, Bidirectional):
+        return known(spec.mixer)
+    return isinstance(spec, Softmax | Recurrent | Linear)
+
+
 def run(s: Sheet, spec: MixerSpec, x: Signal, form: Form | None, name: str, valid: Signal | None = None) -> Signal:
     """The mixer on paper, in one form; None is its first."""
     form = form or spec.traits.forms[0]
@@ -26,7 +33,9 @@ def run(s: Sheet, spec: MixerSpec, x: Signal, form: Form | None, name: str, vali
             return recurrent(s, spec, x, form, name, valid)
         case Linear():
             return linear(s, spec, x, form, name, valid)
-    raise InputError(f"{spec!r} cannot be planned: it is none of the library's mixers. Count its module instead.")
+    raise InputError(
+        f"{spec!r} cannot be planned inside a net: it is none of the library's mixers. Plan it alone, or count the net."
+    )
 
 
 def _both(s: Sheet, inner: MixerSpec, x: Signal, form: Form, name: str, valid: Signal | None) -> Signal:

@@ -6,7 +6,7 @@ from threefold.cost import B, Plan, S, T
 from threefold.errors import InputError
 from threefold.plan.conventions import Conventions
 from threefold.plan.cross import ask, remember
-from threefold.plan.mixers import run
+from threefold.plan.mixers import known, run
 from threefold.plan.nets import classifier, lm, seq2seq, stack
 from threefold.plan.sheet import Sheet
 from threefold.plan.speech import speech
@@ -20,6 +20,10 @@ from threefold.specs.vision import CNNSpec
 
 def mixer(spec: MixerSpec, width: int, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
     """The plan of one mixer on (B, T, width), its input wanting a gradient as inside a net."""
+    if not known(spec):
+        from threefold.plan.fitted import fitted  # which counts with torch
+
+        return fitted(spec, width, form, conventions)
     s = Sheet(type(spec).__name__, conventions)
     y = run(s, spec, s.given(B, T, width, grad=True), form, "mixer")
     return s.finish(y.shape)

@@ -124,7 +124,10 @@ class MixerSpec(Spec, ABC):
         """The module: (B, T, width) -> (B, T, width)."""
 
     def plan(self, width: int, form: Form | None = None, conventions: Conventions | None = None) -> Plan:
-        """Exact cost in the axes B and T, allocating nothing. `form` None means the default form."""
+        """Exact cost in the axes B and T. `form` None means the default form.
+
+        The library's mixers derive it, allocating nothing; a spec of your own that does not is counted at small sizes.
+        """
         from threefold.plan.tree import mixer
 
         return mixer(self, width, form, conventions)
