@@ -78,6 +78,13 @@ PEERS: dict[str, tuple[str, Callable[[], Work], Callable[[], Work]]] = {
 }
 
 
+WHY = {  # what pip said where these were tried
+    "sata-attention": "pip finds no distribution of this name on the package index.",
+    "fast-transformers": "Its 0.4.0 is source only, wants torch and a compiler while it is built, and its setup stops "
+    "without CUDA_HOME.",
+}
+
+
 def main() -> int:
     """Race whoever is here; say why another is not."""
     for spec in (attention.TAYLOR, attention.ELU1):
@@ -88,8 +95,9 @@ def main() -> int:
         try:
             peer = theirs()
         except (ImportError, OSError) as error:
-            rows.append({"work": work, "against": name, "absent": f"{type(error).__name__}: {error}"})
-            sys.stdout.write(f"{name} is not here: {error}\n")
+            reason = f"{error}. {WHY[name]}" if name in WHY else str(error)
+            rows.append({"work": work, "against": name, "absent": reason})
+            sys.stdout.write(f"{name} is not here: {reason}\n")
             continue
         row = run(Race(work=work, against=name, ours=ours(), theirs=peer)).to_dict()
         rows.append(row)

@@ -10,7 +10,7 @@ import pytest
 from threefold.kernels.build import SANITIZE, BuildError, build, compiler
 
 HERE = Path(__file__).parent
-DRIVEN = ("test_linear_values.py", "test_recurrent.py", "test_products.py")
+DRIVEN = ("test_linear_values.py", "test_recurrent.py", "test_recurrent_step.py", "test_products.py")
 
 
 def runtime(name: str) -> str:
