@@ -81,6 +81,13 @@ def test_blocks_hold_at_multiples() -> None:
     assert "forward" in ragged.lost and ragged.plan.total.forward == 2 * (2 * 16 * 8 + 8 * 8) * 2 * 80
 
 
+def test_one_block_is_not_taken_for_the_law() -> None:
+    found = law(mine.Wide, "B,T,8", sizes={"B": 2, "T": 1000})
+    assert found.laws.every == 64 and "forward" in found.lost
+    found = law(mine.Wide, "B,T,8", sizes={"B": 2, "T": 1024})
+    assert found.plan.total.forward == 2 * (2 * 64 * 8 + 8 * 8) * B * T and not found.lost
+
+
 def test_recomputation_is_counted_in_the_backward_pass() -> None:
     found = law(mine.Twice, "B,T,8", sizes={"B": 2, "T": 9})
     assert found.plan.total.forward == 2 * 64 * B * T

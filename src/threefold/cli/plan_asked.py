@@ -30,6 +30,16 @@ class Asked:
     conventions: Conventions
     joined: bool = False
     model: Model | None = None
+    lost: tuple[str, ...] = ()  # quantities that no law gives: they are known at the sizes alone
+
+    def foretold(self, *names: str) -> None:
+        """Refuse to go beyond the sizes by a law that was not found."""
+        lost = [name for name in names if name in self.lost]
+        require(
+            not lost,
+            f"{self.name} has no law of {', '.join(lost)} through {', '.join(f'{a}={n}' for a, n in self.sizes.items())}: "
+            "--fit, --against and --plot need one; try a length that its blocks divide.",
+        )
 
     @property
     def law(self) -> Cost:
@@ -51,12 +61,14 @@ class Asked:
 
     def bytes_of(self, axis: str, purpose: str) -> Law:
         """Training or inference memory as a function of one size."""
+        self.foretold("saved", "temporary") if purpose == "training" else self.foretold("temporary")
         cost = self.law if axis == "T" else self.plan.total
         of = (training if purpose == "training" else inference)(cost, self.conventions)
         return memory_law(of, {name: size for name, size in self.sizes.items() if name != axis}, axis)
 
     def measures(self, axis: str) -> dict[str, Law]:
         """What models are compared by, each as a function of a length."""
+        self.foretold("forward", "backward")
         total = self.law
         return {
             "FLOPs forward": self.value(total.forward, axis),

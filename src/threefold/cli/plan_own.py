@@ -38,7 +38,8 @@ def show(options: Options) -> tuple[list[str], int]:
         found = done.found
         more = {"uncounted": found.unknown, "without_law": found.lost, "every": found.laws.every}
         return [as_json(done.asked, options, more)], 0
-    return page(done.asked, options, tree(done.asked.plan, done.asked.sizes, options.depth), _verdict(done)), 0
+    shown = tree(done.asked.plan, done.asked.sizes, options.depth, lawful="forward" not in done.asked.lost)
+    return page(done.asked, options, shown, _verdict(done)), 0
 
 
 def measured(options: Options, text: str) -> Measured:
@@ -60,7 +61,7 @@ def measured(options: Options, text: str) -> Measured:
         own = Own(name, module, inputs, chosen, not options.no_grad, device)
         sizes = {axis: getattr(options, axis) or USUAL[axis] for axis in own.axes}
         found = planned(own, sizes)
-        return Measured(Asked(name, found.plan, sizes, chosen), found, device)
+        return Measured(Asked(name, found.plan, sizes, chosen, lost=found.lost), found, device)
 
     try:
         return on("meta")
@@ -95,16 +96,20 @@ def _verdict(done: Measured) -> list[str]:
     found, total = done.found, done.asked.plan.total.placed(done.asked.sizes)
     least = "at least " if found.unknown else ""
     uncounted = ", ".join(found.unknown) if found.unknown else "none"
-    held = "; ".join(" ".join(f"{axis}={n}" for axis, n in sizes.items()) for sizes in found.laws.verified)
+    known = [each for each in found.laws.verified if each != done.asked.sizes]
+    held = "; ".join(" ".join(f"{axis}={n}" for axis, n in each.items()) for each in known)
     lines = []
     if done.device != "meta":
         lines.append("It was run on the CPU, with zeros: it looks at its numbers, or an op has no shapes of its own.")
     if found.laws.every > 1 and len(found.lost) < len(SUMS):
         lines.append(f"The laws hold at multiples of {found.laws.every}, which is where they were found.")
     if found.lost:
-        lines.append(f"No polynomial gives {', '.join(found.lost)}: what is shown was counted at these sizes only.")
+        between = f" between multiples of {found.laws.every}" if found.laws.every > 1 and not found.laws.missing else ""
+        names = ", ".join(found.lost)
+        lines.append(f"No polynomial gives {names}{between}: what is shown was counted at these sizes only.")
+    laws = f"laws through {len(found.laws.counted)} small sizes foretold the counts at {held} and here; "
     lines.append(
-        f"counted {least}{int(total.forward):,} FLOPs forward, {least}{int(total.backward):,} backward; laws through "
-        f"{len(found.laws.counted)} small sizes foretold the counts at {held} and here; uncounted ops: {uncounted}"
+        f"counted {least}{int(total.forward):,} FLOPs forward, {least}{int(total.backward):,} backward; "
+        f"{laws if len(found.lost) < len(SUMS) else ''}uncounted ops: {uncounted}"
     )
     return lines

@@ -44,7 +44,7 @@ def page(asked: Asked, options: Options, trees: list[str], verdict: list[str]) -
     others = [ask(options, text, "") for text in options.against]
     total = asked.plan.total
     lines = [*_head(asked), "", *trees, ""]
-    lines += [f"growth     {line}" for line in growth(asked.law, asked.sizes, asked.axis)]
+    lines += [f"growth     {line}" for line in growth(asked.law, asked.sizes, asked.axis, asked.lost)]
     lines += ["", *memory("training memory", training(total, asked.conventions), asked.sizes)]
     lines += memory("inference memory", inference(total, asked.conventions), asked.sizes)
     said = [("against", line) for other in others for line in crossings(asked, other)]
@@ -123,7 +123,10 @@ def as_json(asked: Asked, options: Options, more: Mapping[str, Any]) -> str:
         "sizes": dict(asked.sizes),
         "conventions": asked.conventions.header,
         "total": _numbers(asked.plan, asked.sizes),
-        "laws": {name: repr(getattr(total, name)) for name in ("forward", "backward", "saved", "state")},
+        "laws": {
+            name: None if name in asked.lost else repr(getattr(total, name))
+            for name in ("forward", "backward", "saved", "state")
+        },
         "training_bytes": training(total, asked.conventions)(asked.sizes),
         "inference_bytes": inference(total, asked.conventions)(asked.sizes),
         "parts": [

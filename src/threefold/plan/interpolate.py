@@ -30,13 +30,18 @@ class Laws:
     verified: tuple[Mapping[str, int], ...]  # held-out sizes, which they foretold to the unit
 
 
-def laws(count: Counting, axes: Sequence[str]) -> Laws:
-    """The laws of everything that `count` returns. Where no step gives one for all, the best is what is returned."""
+def laws(count: Counting, axes: Sequence[str], far: Mapping[str, int] | None = None) -> Laws:
+    """The laws of everything that `count` returns. Where no step gives one for all, the best is what is returned.
+
+    `far` are sizes of use: there too, or at the multiples just above them, a law must hold. Within its first chunk work
+    in chunks looks like another polynomial.
+    """
+    known = _Remembered(count)
     best: Laws | None = None
     first: Exception | None = None
     for step in STEPS if set(axes) - {"B"} else STEPS[:1]:
         try:
-            found = _at_multiples(_Remembered(count), axes, step)
+            found = _at_multiples(known, axes, step, far)
         except ArithmeticError:
             continue
         except Exception as error:  # lengths that the module refuses: perhaps it takes multiples of a larger number
@@ -64,7 +69,7 @@ class _Remembered:
         return self._known[key]
 
 
-def _at_multiples(count: _Remembered, axes: Sequence[str], step: int) -> Laws:
+def _at_multiples(count: _Remembered, axes: Sequence[str], step: int, far: Mapping[str, int] | None) -> Laws:
     start = {axis: _points(axis, step, 1)[0] for axis in axes}
     degrees = {axis: _degrees(count, start, axis, step) for axis in axes}
     names = list(count(start))
@@ -78,6 +83,8 @@ def _at_multiples(count: _Remembered, axes: Sequence[str], step: int) -> Laws:
         used += [sizes for sizes in _all(grid) if sizes not in used]
         found[name] = _through({tuple(sizes.values()): count(sizes)[name] for sizes in _all(grid)}, grid)
     held = [{axis: _points(axis, step, 9)[at] for axis in axes} for at in (6, 8)]
+    if far:
+        held.append({axis: size if axis == "B" else -(-size // step) * step for axis, size in far.items()})
     found = {name: law for name, law in found.items() if all(_foretold(law, count(h)[name], h) for h in held)}
     odd = {axis: size if axis == "B" else size + 1 for axis, size in held[0].items()}
     everywhere = step == STEPS[0] and _holds(found, count, odd)

@@ -74,7 +74,7 @@ class Own:
         """Forward and backward once."""
         dtype = getattr(torch, self.conventions.dtype.value)
         given = [each.made(sizes, dtype, self.device) for each in self.inputs]
-        with nullcontext() if self.grad else torch.no_grad():
+        with torch.device(self.device), nullcontext() if self.grad else torch.no_grad():
             return count(self.module, *given, scores=self.conventions.scores)
 
 
@@ -128,7 +128,7 @@ def planned(own: Own, sizes: Mapping[str, int]) -> Found:
 
     try:
         here = counts(sizes)
-        found = laws(counts, own.axes)
+        found = laws(counts, own.axes, sizes)
     except InputError:
         raise
     except Exception as error:

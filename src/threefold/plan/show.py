@@ -55,8 +55,11 @@ def _likeness(part: Plan) -> tuple[object, ...]:
     return name, part.shape, total.params, total.forward, tuple(each.name for _, each in part.walk())[1:]
 
 
-def tree(plan: Plan, sizes: Sizes, deepest: int = 9) -> list[str]:
-    """The table at these sizes. Where parts are alike, the amounts are of one and the shares of all."""
+def tree(plan: Plan, sizes: Sizes, deepest: int = 9, *, lawful: bool = True) -> list[str]:
+    """The table at these sizes. Where parts are alike, the amounts are of one and the shares of all.
+
+    `lawful`: the FLOPs are laws, not counts at these sizes alone.
+    """
     taken = plan.mapped(lambda poly: poly.settled(sizes))
     whole = taken.total
     table, notes = [HEADER], [""]
@@ -71,7 +74,7 @@ def tree(plan: Plan, sizes: Sizes, deepest: int = 9) -> list[str]:
                 _share(here["params"] * row.times, whole.params.placed(sizes)),
                 _amount(here["forward"]),
                 _share(here["forward"] * row.times, whole.forward.placed(sizes)),
-                _powers(cost.forward),
+                _powers(cost.forward) if lawful else "?" if cost.forward != 0 else "",
                 _amount(here["saved"]),
             )
         )
@@ -110,11 +113,15 @@ def _share(poly: Poly, whole: Poly) -> str:
     return "" if whole == 0 or poly == 0 else f"{100 * float(int(poly) / int(whole)):.1f}"
 
 
-def growth(cost: Cost, sizes: Sizes, axis: str = "T") -> list[str]:
-    """The law of the forward FLOPs in the length, its local exponent, and where its highest power takes over."""
+def growth(cost: Cost, sizes: Sizes, axis: str = "T", lost: Sequence[str] = ()) -> list[str]:
+    """The laws in the length, their local exponents, and where the highest powers take over; of `lost` there is none."""
     others: dict[str, Number] = {name: size for name, size in sizes.items() if name != axis}
     said = []
-    for name, poly in (("forward FLOPs", cost.forward), ("saved bytes", cost.saved), ("state bytes", cost.state)):
+    for name, key in (("forward FLOPs", "forward"), ("saved bytes", "saved"), ("state bytes", "state")):
+        if key in lost:
+            said.append(f"{name}: no polynomial was found")
+            continue
+        poly: Poly = getattr(cost, key)
         law = poly.settled(sizes).placed(others)
         if law == 0:
             continue
