@@ -157,7 +157,7 @@ def test_difference_names_what_is_missing_and_what_is_extra() -> None:
 
 
 def test_shown() -> None:
-    assert [shown(v) for v in (None, True, 12345, 0.123456, "x")] == ["–", "yes", "12,345", "0.1235", "x"]
+    assert [shown(v) for v in (None, True, 12345, 0.123456, "x")] == ["–", "yes", "12,345", "0.123", "x"]
 
 
 def test_backticks_are_code_and_nothing_else_is_markup() -> None:

@@ -61,6 +61,10 @@ def test_sizes_are_told_where_they_tell_apart() -> None:
     assert list(group([record({"spec": "LSTM"}, 0, 0.5), faster])[0].variants) == ["lr 0.001", "lr 0.01"]
 
 
+def test_a_run_alone_is_called_by_its_mixer() -> None:
+    assert list(group([record({"spec": "LSTM"}, 0, 0.5)])[0].variants) == ["LSTM"]
+
+
 def test_few_seeds_decide_nothing() -> None:
     (said,) = sentences(two(0.05, 3), "accuracy")
     assert said.startswith("Taylor 2 better than LSTM: not decided by these runs") and "at least 5" in said

@@ -104,7 +104,7 @@ def _variant(recipe: R, chosen: list[tuple[str, str]]) -> Variant:
             words.append(f"--{name}" if value.lower() == "true" else f"--{path}.no-{last}" if path else f"--no-{last}")
         else:
             words += [f"--{name}", value]
-    made = parse_recipe(options(type(recipe), default=recipe), words, "compare --vary").recipe
+    made = parse_recipe(options(type(recipe), default=recipe), words, f"train {type(recipe).name}").recipe
     return Variant(" ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in chosen), made)
 
 
@@ -124,6 +124,8 @@ def _table(lines: list[Line]) -> str:
     from rich.console import Console
     from rich.table import Column, Table
 
+    from threefold.report.numbers import ends, number
+
     plain = Console()
     console = Console(width=max(80, plain.width) if plain.is_terminal else 160, highlight=False)
     names = [name for name in lines[0].metrics if all(name in line.metrics for line in lines)]
@@ -136,7 +138,7 @@ def _table(lines: list[Line]) -> str:
         title="test set, mean ± standard deviation",
     )
     for line in lines:
-        cells = [f"{mean:.4g} ± {spread:.2g}" for mean, spread in (line.metrics[name] for name in names)]
+        cells = [f"{number(mean)} ± {number(spread)}" for mean, spread in (line.metrics[name] for name in names)]
         table.add_row(line.label, str(line.runs), f"{line.parameters:,}", f"{line.seconds:.1f}", *cells)
     pairs = Table(
         Column("variant", overflow="fold"),
@@ -144,8 +146,8 @@ def _table(lines: list[Line]) -> str:
         title=f"minus {lines[0].label}, paired by seed: mean [95 % bootstrap interval]",
     )
     for line in lines[1:]:
-        found = (line.differences[name] for name in names)
-        pairs.add_row(line.label, *(f"{d.mean:+.4g} [{d.low:+.2g}, {d.high:+.2g}]" for d in found))
+        found = [ends(line.differences[name]) for name in names if name in line.differences]
+        pairs.add_row(line.label, *(f"{mean} [{low}, {high}]" for mean, low, high in found))
     with console.capture() as shown:
         console.print(table)
         if len(lines) > 1:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from threefold.errors import InputError
 from threefold.report.figures import Figure, Panel, Section, Sound, Table
+from threefold.report.numbers import number
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -135,7 +136,7 @@ def _environment() -> Environment:
 
 
 def shown(value: Any) -> str:
-    """A cell as a reader wants it: integers grouped, other numbers to four digits, nothing as a dash."""
+    """A cell as a reader wants it: integers grouped, other numbers to three digits, nothing as a dash."""
     match value:
         case None:
             return "–"
@@ -144,7 +145,7 @@ def shown(value: Any) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return f"{value:.4g}"
+            return number(value)
     return str(value)
 
 

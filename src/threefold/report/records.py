@@ -107,10 +107,11 @@ def _labels(members: list[Record], tell: Callable[[MixerSpec], str]) -> list[str
 
 
 def _label(differing: list[str], values: dict[str, str]) -> str:
-    """The values that differ, each after its field; a mixer speaks for itself."""
+    """The values that differ, each after its field; a mixer speaks for itself, and for a run without others."""
     words = [(key.split(".")[-1], values.get(key, "")) for key in differing if values.get(key)]
     plain = [value if key == "mixer" else f"{key} {value}" for key, value in words]
-    return ", ".join(plain) or "run"
+    own = [values[key] for key in ("model.mixer", "model.decoder") if values.get(key)]
+    return ", ".join(plain) or (own[0] if own else "run")
 
 
 def flatten(value: Any, tell: Callable[[MixerSpec], str], path: str = "") -> dict[str, str]:

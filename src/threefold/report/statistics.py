@@ -6,6 +6,7 @@ from itertools import combinations
 from math import sqrt
 from statistics import mean
 
+from threefold.report.numbers import counted, ends, signed
 from threefold.report.records import Group, Record
 from threefold.train.metrics import Interval, better, bootstrap, bootstrap_ratio
 
@@ -55,24 +56,21 @@ def _sentence(a: str, b: str, group: Group, metric: str) -> str:
     second = {run.seed: float(run.test[metric]) for run in group.variants[b] if metric in run.test}
     common = sorted(first.keys() & second.keys())
     if not common:
-        return f"{a} and {b}: not decided by these runs; they have no seed in common."
+        return f"{a} and {b}: not decided by these runs; no seed of both has been tested."
     ahead, behind = (
         (a, b) if better(metric, mean(first[s] for s in common), mean(second[s] for s in common)) else (b, a)
     )
     if all(first[s] == second[s] for s in common):
-        return f"{a} and {b}: equal in these runs (the same {metric} with each of {_seeds(len(common))})."
+        return f"{a} and {b}: equal in these runs (the same {metric} with each of {counted(len(common), 'seed')})."
     sign = 1 if ahead == a else -1
     found = bootstrap([sign * (first[s] - second[s]) for s in common])
-    told = f"{metric} {found.mean:+.4g}, 95% interval {found.low:+.4g} to {found.high:+.4g}, {len(common)} paired seeds"
+    by, low, high = ends(found)
+    told = f"{metric} {by}, 95% interval {low} to {high}, {len(common)} paired seeds"
     if len(common) < ENOUGH_SEEDS:
         return (
-            f"{ahead} better than {behind}: not decided by these runs ({metric} {found.mean:+.4g} over "
-            f"{_seeds(len(common))}; at least {ENOUGH_SEEDS} paired seeds are needed)."
+            f"{ahead} better than {behind}: not decided by these runs ({metric} {signed(found.mean)} over "
+            f"{counted(len(common), 'seed')}; at least {ENOUGH_SEEDS} paired seeds are needed)."
         )
     if found.low <= 0 <= found.high:
         return f"{ahead} better than {behind}: not decided by these runs ({told})."
     return f"{ahead} better than {behind}: yes ({told})."
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"

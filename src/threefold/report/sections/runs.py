@@ -6,6 +6,7 @@ from collections import defaultdict
 from statistics import mean
 
 from threefold.report.figures import Bars, Figure, Lines, Matrix, Row, Section, Series, Table
+from threefold.report.numbers import counted
 from threefold.report.records import Group, Record
 from threefold.report.statistics import interval, main_metric, sentences
 
@@ -21,7 +22,7 @@ def section(group: Group, slug: str) -> Section:
     parts += _confusions(group)
     seeds = sorted({run.seed for runs in group.variants.values() for run in runs})
     lead = (
-        f"{len(group.variants)} variants on {group.data}, {len(seeds)} seed{'s' if len(seeds) > 1 else ''} each: "
+        f"{counted(len(group.variants), 'variant')} on {group.data}, {counted(len(seeds), 'seed')} each: "
         f"{', '.join(group.variants)}."
     )
     return Section(slug, group.name, lead, tuple(parts), sentences(group, metric) if metric else ())
