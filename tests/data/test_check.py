@@ -20,9 +20,16 @@ def test_tables(tmp_path: Path) -> None:
     assert "text is empty" in str(found.problems[0])
     assert "'2' does not occur in training" in str(found.problems[1])
     assert check(tmp_path / "train.tsv").problems == ()
-    (tmp_path / "a.tsv").write_text("1\tx\tgood\n")
+    (tmp_path / "a.tsv").write_text("1\tx\tgood\n0\tx\tbad\n")
     assert "no text column" in str(check(tmp_path / "a.tsv").problems[0])
     assert check(tmp_path / "a.tsv", Columns("2", "0")).problems == ()
+
+
+def test_what_a_recipe_refuses_is_said_before(tmp_path: Path) -> None:
+    (tmp_path / "one.tsv").write_text("fine\t1\ngood\t1\n")
+    assert "one label only (1)" in str(check(tmp_path / "one.tsv").problems[0])
+    (tmp_path / "long.tsv").write_text("text\tlabel\n" + "w " * 1001 + "\t1\nbad\t0\n")
+    assert str(check(tmp_path / "long.tsv").problems[0]).startswith("long.tsv text 1: 1001 words, over the limit")
 
 
 def test_speech(tmp_path: Path) -> None:

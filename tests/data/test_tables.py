@@ -88,6 +88,23 @@ def rows(count: int, offset: int = 0) -> str:
     return "".join(f"text {i + offset}\t{'good' if i % 2 else 'bad'}\n" for i in range(count))
 
 
+def test_an_unknown_header_is_not_a_row(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.csv", "avaliação,nota\nbom,1\nmau,0\nótimo,1\n")
+    (problem,) = read(path).problems
+    assert "line 1" in problem.where and "a header? its label 'nota' stands in no other line" in problem.what
+    assert read(path, Columns("avaliação", "nota")).labels == ("1", "0", "1")
+    assert read(path, Columns("0", "1")).problems == (), "numbers say that there is no header"
+    assert read(put(tmp_path, "b.csv", "bom,1\nmau,0\nótimo,1\n")).problems == ()
+
+
+def test_too_few_rows_to_deal(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="rows: 2; at least 3"):
+        load(put(tmp_path, "a.tsv", "good\t1\nbad\t0\n"), Columns())
+    put(tmp_path, "train.tsv", "good\t1\n")
+    with pytest.raises(InputError, match="one row; at least 2"):
+        load(tmp_path, Columns())
+
+
 def test_one_file_is_dealt(tmp_path: Path) -> None:
     splits = load(put(tmp_path, "a.tsv", rows(50)), Columns())
     assert {name: len(part.texts) for name, part in splits.items()} == {"train": 40, "valid": 5, "test": 5}

@@ -8,7 +8,7 @@ from pathlib import Path
 from threefold.data import images, speech, splits, tables
 from threefold.data.problems import Problem
 from threefold.data.tables import Columns
-from threefold.data.text import read_plain
+from threefold.data.text import MOST_WORDS, WORD, read_plain
 from threefold.errors import InputError, require
 
 
@@ -77,15 +77,35 @@ def _tables(files: dict[str, Path], columns: Columns) -> Finding:
             continue
         counts[name], known[name] = len(table.texts), splits.Rows(table.texts, table.labels)
         problems += table.problems
-    if "train" in known:
-        try:
-            splits.classes(known)
-        except InputError as error:
-            problems.append(Problem("labels", str(error)))
+        problems += _long(name, table.texts)
+    training = "train" if "train" in known else next(iter(known), "")
+    if len(known) == 1 or training == "train":
+        problems += _labels({"train": known[training], **{k: v for k, v in known.items() if k != training}})
     holds = ", ".join(f"{name} {count} texts" for name, count in counts.items())
     labels = sorted({label for rows in known.values() for label in rows.labels})
     holds += f"; labels {', '.join(labels[:10])}{', ...' if len(labels) > 10 else ''}" if labels else ""
     return Finding("labelled text", holds, "sentiment", tuple(problems))
+
+
+def _long(name: str, texts: tuple[str, ...]) -> list[Problem]:
+    """The texts that the recipe refuses unless it is told otherwise."""
+    counts = ((at, len(WORD.findall(text))) for at, text in enumerate(texts, 1))
+    return [
+        Problem(f"{name} text {at}", f"{count} words, over the limit of {MOST_WORDS} (--data.longest, --data.cut)")
+        for at, count in counts
+        if count > MOST_WORDS
+    ]
+
+
+def _labels(known: dict[str, splits.Rows]) -> list[Problem]:
+    """What is wrong with the labels of rows that are there."""
+    if strange := splits.strangers(known):
+        return strange
+    try:
+        splits.classes(known)
+    except InputError as error:
+        return [Problem("labels", str(error).rstrip("."))] if known["train"].texts else []
+    return []
 
 
 def _plain(path: Path) -> Finding:

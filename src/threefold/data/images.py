@@ -61,7 +61,13 @@ def check(path: Path) -> list[Problem]:
             with found as arrays:
                 return _check(path.name, {name: arrays[name] for name in arrays.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
-        return [Problem(path.name, f"not a readable npz file ({str(error).splitlines()[0]})")]
+        return [Problem(path.name, f"not a readable npz file ({_why(error)})")]
+
+
+def _why(error: Exception) -> str:
+    """numpy takes whatever is not an archive for a pickle, and advises to load it; we never do."""
+    told = str(error).splitlines()[0]
+    return "it holds pickled objects, or is no npz at all" if "pickle" in told else told
 
 
 def _check(name: str, arrays: dict[str, np.ndarray]) -> list[Problem]:

@@ -38,6 +38,7 @@ def load(path: Path, columns: Columns, *, train: str = "train", longest: int = L
     require(path.exists(), f"{path}: no such file or folder.")
     if path.is_file():
         rows = _whole(path, columns, longest)
+        require(len(rows.texts) >= 3, f"{path}: rows: {len(rows.texts)}; at least 3 are needed to train, choose, test.")
         parts = held_out(len(rows.texts), (0.8, 0.1, 0.1))
         return {name: rows.pick(part) for name, part in zip(("train", "valid", "test"), parts, strict=True)}
     files = tables(path)
@@ -53,9 +54,21 @@ def load(path: Path, columns: Columns, *, train: str = "train", longest: int = L
             splits[split] = _whole(files[found[0]], columns, longest)
     if "valid" not in splits:
         rows = splits["train"]
+        require(len(rows.texts) >= 2, f"{files[train]}: one row; at least 2 are needed to train and to choose.")
         kept, aside = held_out(len(rows.texts), (0.9, 0.1))
         splits |= {"train": rows.pick(kept), "valid": rows.pick(aside)}
     return splits
+
+
+def strangers(splits: dict[str, Rows]) -> list[Problem]:
+    """The rows of other splits whose label training never shows."""
+    known = tuple(sorted(set(splits["train"].labels)))
+    return [
+        Problem(f"{split} row {row + 1}", f"label {label!r} does not occur in training ({', '.join(known[:8])})")
+        for split, rows in splits.items()
+        for row, label in enumerate(rows.labels)
+        if label not in known
+    ]
 
 
 def whole(path: Path, columns: Columns, longest: int = LONGEST) -> Rows:
@@ -70,14 +83,8 @@ def whole(path: Path, columns: Columns, longest: int = LONGEST) -> Rows:
 
 def classes(splits: dict[str, Rows]) -> tuple[str, ...]:
     """The training labels, sorted; a label that only another split has is refused."""
+    refuse(strangers(splits), "labels")
     known = tuple(sorted(set(splits["train"].labels)))
-    strange = [
-        Problem(f"{split} row {row + 1}", f"label {label!r} does not occur in training ({', '.join(known[:8])})")
-        for split, rows in splits.items()
-        for row, label in enumerate(rows.labels)
-        if label not in known
-    ]
-    refuse(strange, "labels")
     require(len(known) >= 2, f"the training rows have one label only ({', '.join(known)}): give at least two.")
     require(
         len(known) <= max(50, len(splits["train"].labels) // 10),

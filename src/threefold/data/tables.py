@@ -47,17 +47,28 @@ def read(path: Path, columns: Columns = Columns(), longest: int = LONGEST) -> Ta
     require(kind(path) in KINDS, f"{path}: give a {', '.join(KINDS)} file (or gzipped).")
     text, problems = _decoded(path)
     rows = _json_rows(text, path, columns, problems) if kind(path) == ".jsonl" else _rows(text, path, columns, problems)
-    texts, labels = [], []
+    places, texts, labels = [], [], []
     for where, words, label in rows:
         fault = _fault(words, label, longest)
         if fault:
             problems.append(Problem(where, fault))
         else:
+            places.append(where)
             texts.append(words)
             labels.append(label)
+    if columns == Columns() and places[:1] == [f"{path.name} line 1"] and kind(path) != ".jsonl" and _headed(labels):
+        told = (
+            f"a header? its label {labels[0]!r} stands in no other line; name the columns `text` and `label`, or with"
+        )
+        problems.append(Problem(places[0], f"{told} --data.text and --data.label (0 and 1: there is no header)"))
     if not texts and not problems:
         problems.append(Problem(path.name, "there are no rows"))
     return Table(tuple(texts), tuple(labels), tuple(problems))
+
+
+def _headed(labels: list[str]) -> bool:
+    """Whether the first line may be a header that was taken for a row: of labels that recur, its own does not."""
+    return labels.count(labels[0]) == 1 and len(set(labels)) < len(labels)
 
 
 def _fault(words: str, label: str, longest: int) -> str:

@@ -52,6 +52,7 @@ class Alphabet:
 
 
 WORD = re.compile(r"\w+|[^\w\s]")
+MOST_WORDS = 1000  # a longer text is refused, unless a recipe is told otherwise
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from threefold.data.text import MOST_WORDS
 from threefold.errors import require
 from threefold.recipes.recipe import DataSpec, ModelSpec, Recipe
 from threefold.specs.base import MixerSpec
@@ -34,7 +35,7 @@ class SentimentData(DataSpec):
     text: str | None = None
     label: str | None = None
     split: str = "train"
-    longest: int = 1000  # words; a longer text is refused by name
+    longest: int = MOST_WORDS  # words; a longer text is refused by name
     cut: bool = False  # instead, keep the first `longest` words
     count: int = 4000  # sentences of the grammar
 
@@ -120,6 +121,7 @@ class SentimentTask:
             parts = held_out(len(texts), (0.8, 0.1, 0.1))
             return {name: every.pick(part) for name, part in zip(("train", "valid", "test"), parts, strict=True)}
         path, columns = Path(data.path), Columns(data.text, data.label)
+        require(path.exists(), f"{path}: no such file or folder.")
         if self._saved and (path.is_file() or data.split not in splits.tables(path)):
             return {"test": splits.whole(path, columns)}
         return splits.load(path, columns, train=data.split)
