@@ -9,9 +9,9 @@ class InputError(ValueError):
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """`; did you mean X?` for the nearest of `words`, or nothing when none is near."""
+    """The end of a sentence: `; did you mean X?` for the nearest of `words`, or a full stop when none is near."""
     found = get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    return f"; did you mean {found[0]!r}?" if found else "."
 
 
 def require(condition: bool, sentence: str) -> None:

@@ -66,7 +66,7 @@ def test_other_kinds() -> None:
     ("text", "says"),
     [
         ("grru", "did you mean 'gru'"),
-        ("alibi", "no MixerSpec 'alibi'"),
+        ("alibi", "no mixer 'alibi'. Known: "),
         ("Alibi()", "not a MixerSpec"),
         ("Rotari()", "Known:"),
         ("LSTM(hiden=3)", "did you mean 'hidden'"),

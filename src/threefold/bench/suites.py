@@ -25,7 +25,7 @@ def races(suites: tuple[str, ...] = SUITES) -> Iterator[Race]:
     """Every race of these suites, made when its turn comes."""
     for name in suites:
         if name not in SUITES:
-            raise InputError(f"no suite {name!r}{nearest(name, SUITES) or '.'} Known: {', '.join(SUITES)}.")
+            raise InputError(f"no suite {name!r}{nearest(name, SUITES)} Known: {', '.join(SUITES)}.")
     for name in suites:
         yield from import_module(f"threefold.bench.{name}").races()
 

@@ -87,7 +87,7 @@ def _chosen(options: Options) -> tuple[list[Claim], bool]:
 
     if options.subject and options.subject not in SUBJECTS:
         raise InputError(
-            f"no subject {options.subject!r}{nearest(options.subject, SUBJECTS) or '.'} Known: {', '.join(SUBJECTS)}."
+            f"no subject {options.subject!r}{nearest(options.subject, SUBJECTS)} Known: {', '.join(SUBJECTS)}."
         )
     sources = sorted({source for claim in CLAIMS for source in claim.sources if source.isdigit()})
     require(
@@ -110,7 +110,7 @@ def _verdict(word: str) -> str:
     known |= {"condition": Outcome.CONDITIONAL.value, "": ""}
     if word.lower() not in known:
         raise InputError(
-            f"no verdict {word!r}{nearest(word.lower(), known) or '.'} Known: {', '.join(sorted(filter(None, known)))}."
+            f"no verdict {word!r}{nearest(word.lower(), known)} Known: {', '.join(sorted(filter(None, known)))}."
         )
     return known[word.lower()]
 

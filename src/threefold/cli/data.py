@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
         return 0
     name, *rest = argv
     if name not in ACTIONS:
-        raise InputError(f"data has no action {name!r}{nearest(name, ACTIONS)}. Known: {', '.join(ACTIONS)}.")
+        raise InputError(f"data has no action {name!r}{nearest(name, ACTIONS)} Known: {', '.join(ACTIONS)}.")
     match parse(ACTIONS[name], rest, f"data {name}"):
         case Listing() as asked:
             return _list(asked)
@@ -95,10 +95,12 @@ def _list(asked: Listing) -> int:
 
     table = Table(box=None)
     for heading in ("data", "what", "size", "licence", "recipe", "here"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading in ("size", "recipe"))
     for row in rows:
         table.add_row(row.name, row.says, row.size, row.licence, row.recipe, row.here)
-    Console(file=sys.stdout).print(table)
+    console = Console(file=sys.stdout)
+    console.width = console.width if console.is_terminal else 160
+    console.print(table)
     sys.stdout.write("`threefold data fetch NAME` downloads; `threefold data check PATH` judges your own.\n")
     return 0
 

@@ -104,6 +104,11 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:  # `threefold ... | head`: the reader has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         return 0
+    except OSError as error:  # a place that cannot be written, a full disk
+        if debug or not error.strerror:
+            raise
+        sys.stderr.write(f"threefold {name}: {error.filename or 'a file'}: {error.strerror}; give another place.\n")
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("stopped.\n")
         return 130
@@ -113,7 +118,7 @@ def _command(name: str) -> Command:
     command = next((c for c in COMMANDS if c.name == name), None)
     if command is None:
         near = nearest(name, (c.name for c in COMMANDS))
-        raise InputError(f"there is no command {name!r}{near or '.'} `threefold --help` lists them.")
+        raise InputError(f"there is no command {name!r}{near} `threefold --help` lists them.")
     return command
 
 

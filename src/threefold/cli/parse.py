@@ -77,14 +77,15 @@ def sentence(boxed: str, prog: str) -> str:
     if found := re.search(r"Unrecognized options?:? (-\S+?),? ?(?=\s|$)", text):
         wrong = found.group(1).rstrip(",")
         meant = nearest(wrong, re.findall(r"(--[\w.-]+)", text[found.end() :]))
-        return f"{wrong} is not an option{meant or '.'} `threefold {prog} --help` lists them."
+        return f"{wrong} is not an option{meant} `threefold {prog} --help` lists them."
     if found := re.search(r"Unrecognized options?:? (.+?)(?: Perhaps|$)", text):
         return f"{found.group(1)!r} was not expected here; `threefold {prog} --help` shows what is."
     if found := re.search(r"(?:Missing from|required)[^:]*: (.+?)(?: Argument helptext|$)", text):
         missing = re.sub(r"\s*\(required\)", "", found.group(1))
         return f"{missing} is needed; `threefold {prog} --help` shows an example."
     if found := re.search(r"Error parsing ([^:]+): (.+?)(?: Argument helptext|$)", text):
-        return f"{found.group(1)}: {_plain(found.group(2))}."
+        flag, reason = found.group(1), _plain(found.group(2))
+        return f"{flag}: {reason}." if flag.startswith("--") else f"{reason}."  # a whole part says itself what is wrong
     return text or "the command line could not be read; add --help to see its options."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 import tempfile
@@ -75,7 +76,7 @@ def source(name: str) -> Source:
     """The source of this name."""
     known = {each.name: each for each in SOURCES}
     if name not in known:
-        raise InputError(f"no data called {name!r}{nearest(name, known)}. Known: {', '.join(known)}.")
+        raise InputError(f"no data called {name!r}{nearest(name, known)} Known: {', '.join(known)}.")
     return known[name]
 
 
@@ -112,9 +113,15 @@ def fetch(what: Source, *, progress: bool = False) -> Path:
         raise InputError(f"{what.url} does not have the checksum of {what.name}; nothing was kept ({error}).") from None
     except (requests.RequestException, OSError) as error:
         raise InputError(
-            f"{what.name} could not be fetched from {what.url} ({type(error).__name__}: {error})."
+            f"{what.name} could not be fetched from {what.url} ({_why(error)}); try again, or give your own."
         ) from None
     return make_once(path, lambda draft: _unpack(Path(file), what, draft)) if what.unpacked else path
+
+
+def _why(error: Exception) -> str:
+    """The innermost reason, without the addresses of objects."""
+    found = re.findall(r"\[Errno -?\d+\] ([^')\"]+)", str(error))
+    return found[-1] if found else f"{type(error).__name__}: {str(error)[:120]}"
 
 
 def _unpack(file: Path, what: Source, draft: Path) -> None:

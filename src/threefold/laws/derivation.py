@@ -92,7 +92,7 @@ def cell_of(like: str) -> Written:
     """The cell by name."""
     if like == "gru":
         raise InputError("--like 'gru': there are two, gru-before (as published) and gru-after (as torch); name one.")
-    require(like in CELLS, f"--like {like!r} is none of {', '.join(CELLS)}{nearest(like, CELLS) or '.'}")
+    require(like in CELLS, f"--like {like!r} is none of {', '.join(CELLS)}{nearest(like, CELLS)}")
     return CELLS[like]
 
 

@@ -40,7 +40,7 @@ def load(where: str) -> Any:
 
 def _file(path: Path) -> Any:
     if not path.is_file():
-        near = nearest(path.name, [p.name for p in path.parent.glob("*.py")]) if path.parent.is_dir() else ""
+        near = nearest(path.name, [p.name for p in path.parent.glob("*.py")]) if path.parent.is_dir() else "."
         raise InputError(f"there is no file {path}{near}")
     spec = importlib.util.spec_from_file_location(f"judged_{path.stem}", path)
     assert spec is not None and spec.loader is not None

@@ -15,6 +15,7 @@ from threefold.nets.logmel import LogMel, LogMelState
 from threefold.nets.stack import Stack, StackState
 from threefold.ops.scan import cleared
 from threefold.specs.speech import SpeechSpec
+from threefold.specs.words import say
 
 
 class Sound(NamedTuple):
@@ -96,11 +97,11 @@ class Speech(nn.Module):
 
     def init_hearing(self, batch: int) -> SoundState:
         """Before the first sample."""
-        late = [mixer for mixer in self.spec.encoder.mixers if not mixer.traits.causal]
+        late = [say(mixer) for mixer in self.spec.encoder.mixers if not mixer.traits.causal]
         require(
             not late,
-            f"This encoder cannot follow live sound: {late[:1]} reads the future. Train one of causal mixers: "
-            "recurrent ones, or softmax or linear attention with causal=True.",
+            f"this encoder cannot follow live sound, for {', '.join(late[:1])} reads the future. Train one of causal "
+            "mixers (`threefold train speech --model.streaming`).",
         )
         device = self.conv1.weight.device
         return SoundState(

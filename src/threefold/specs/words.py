@@ -66,7 +66,8 @@ def word(text: str, kind: type[K]) -> K:
     if made is not None:
         return cast(K, made)
     options = words(kind)
-    raise InputError(f"no {kind.__name__} {text!r}{nearest(low, options)} Known: {', '.join(options)}.")
+    said = re.sub(r"\B([A-Z])", r" \1", kind.__name__.removesuffix("Spec")).lower()
+    raise InputError(f"no {said} {text!r}{nearest(low, options)} Known: {', '.join(options)}.")
 
 
 def words(kind: type[Spec]) -> tuple[str, ...]:
