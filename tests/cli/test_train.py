@@ -17,11 +17,11 @@ from threefold.specs.recurrent import GRU
 from threefold.train.record import Run
 
 SMALL = ["--train.steps", "6", "--train.evaluate-every", "3", "--model.layers", "1", "--model.width", "16"]
-SMALL += ["--data.count", "64", "--data.tested", "16", "--progress", "none"]
+SMALL += ["--data.count", "64", "--data.tested", "16"]
 
 
-def trained(folder: Path, *words: str) -> Run:
-    assert threefold(["train", "copy", *SMALL, "--run", str(folder), *words]) == 0
+def trained(folder: Path, *words: str, progress: str = "none") -> Run:
+    assert threefold(["train", "copy", *SMALL, "--run", str(folder), "--progress", progress, *words]) == 0
     return Run.open(folder)
 
 
@@ -59,6 +59,28 @@ def test_a_wrong_word_is_one_sentence(
     assert says in told and told.count("\n") == 1 and "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--model.layers", "0"], "give one mixer a layer"),
+        (["--train.watch", "acuracy", *SMALL], "choose one of loss"),
+        (["--train.seed", "-1"], "train.seed -1: give 0"),
+    ],
+)
+def test_what_cannot_begin_leaves_no_folder(
+    words: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert threefold(["train", "copy", *words, "--run", str(tmp_path / "run")]) == 2
+    assert says in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert threefold(["train", "copy", *SMALL, "--run", str(tmp_path / "file" / "run")]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("threefold train: ") and "Not a directory" in told and told.count("\n") == 1
+
+
 def test_help_lists_recipes_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert threefold(["train", "--help"]) == 0
     assert "sentiment" in capsys.readouterr().out
@@ -71,16 +93,16 @@ def test_help_lists_recipes_and_their_options(capsys: pytest.CaptureFixture[str]
 def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        assert threefold(["train", "copy", *SMALL, "--train.steps", "1"]) == 0
+        assert threefold(["train", "copy", *SMALL]) == 0
     assert sorted(path.name for path in Path("runs").iterdir()) == ["copy", "copy-2"]
 
 
 def test_json_progress_is_json_and_lines_are_sparse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trained(tmp_path / "json", "--progress", "json")
+    trained(tmp_path / "json", progress="json")
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [rows[0]["kind"], rows[-1]["kind"]] == ["begin", "end"] and rows[0]["total"] == 6
     assert sum(row["kind"] == "valid" for row in rows) == 2
-    trained(tmp_path / "lines", "--progress", "lines")
+    trained(tmp_path / "lines", progress="lines")
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 7 and "finished at step 6" in lines[-2] and "waiting for data" in lines[-1]
 
@@ -144,6 +166,14 @@ def test_resume_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert f"{newest}.safetensors is damaged" in (told := capsys.readouterr().err) and f"--from {previous}" in told
     assert threefold(["resume", str(run.folder), "--from", previous, "--progress", "none"]) == 0
     assert measured(run) == before
+    (run.folder / "done").unlink()
+    best, *_ = run.shelf.names("best")
+    assert threefold(["resume", str(run.folder), "--from", best]) == 2
+    assert f"{best}: it holds weights only; continue from last-" in capsys.readouterr().err
+    damaged = run.shelf.folder / f"{best}.safetensors"
+    damaged.write_bytes(b"abc")
+    assert threefold(["evaluate", str(run.folder)]) == 2
+    assert "use it with --checkpoint best-3" in capsys.readouterr().err
     assert threefold(["resume", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
 

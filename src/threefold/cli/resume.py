@@ -45,6 +45,10 @@ def run(argv: list[str]) -> int:
         return 0
     recipe = recipe_of(opened)
     begin = options.begin or next(iter(opened.shelf.names("last")), None)
+    require(
+        not (begin or "").startswith("best-"),
+        f"--from {begin}: it holds weights only; continue from {' or '.join(opened.shelf.names('last'))}.",
+    )
     before = opened.shelf.load(begin).state["processes"] if begin else 1
     processes = options.processes or before
     if processes > 1 and not launched():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from threefold.cli.ask import Shown, free_folder, options, parse_recipe, recipe_kind, recipes_told, shown
 from threefold.cli.parse import ASK_FLAGS
+from threefold.errors import InputError
 
 if TYPE_CHECKING:
     from threefold.train.record import Run
@@ -50,7 +51,11 @@ def run(argv: list[str]) -> int:
         created = Run.create(folder, asked.recipe)
         if task is None:
             return several(created, asked.processes, ["--progress", asked.progress])
-        return go(created, task, asked.recipe.train, None, asked.progress)
+        try:
+            return go(created, task, asked.recipe.train, None, asked.progress)
+        except InputError:
+            created.forget()
+            raise
     with joined() as world:
         folder = world.tell(folder)
         if world.first:

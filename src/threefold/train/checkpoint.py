@@ -105,5 +105,6 @@ class Shelf:
         kind = name.split("-")[0]
         for other in self.names(kind):
             if other != name and not self.fault(other):
-                return f"The checkpoint {other} is intact: continue from it with --from {other}."
+                how = "continue from it with --from" if kind == "last" else "use it with --checkpoint"
+                return f"The checkpoint {other} is intact: {how} {other}."
         return "No other checkpoint of this kind is intact."

@@ -171,8 +171,8 @@ def _step(session: Session, shares: list[Share], done: int, weight: float) -> Ro
     loss /= weight
     if not math.isfinite(loss):
         raise DivergenceError(
-            f"step {done + 1}: the loss is {loss}. Lower train.lr ({train.lr:g}), or set train.clip; "
-            f"{session.run.folder} can be continued from its last checkpoint."
+            f"step {done + 1}: the loss is {loss}. Lower train.lr ({train.lr:g}), or set train.clip, and train anew; "
+            f"{session.run.folder} keeps what was measured until here."
         )
     row: Row = {"kind": "train", "step": done + 1, "epoch": done // session.steps.per_epoch, "loss": loss, "rate": rate}
     if train.clip is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -51,6 +52,11 @@ class Run:
             f"{run.folder} is not a run: it has no recipe.json. A run is a folder that `threefold train` made.",
         )
         return run
+
+    def forget(self) -> None:
+        """Remove what `create` made, if nothing was measured: a recipe that cannot be built leaves no folder behind."""
+        if not self.rows() and not self.shelf.names("last"):
+            shutil.rmtree(self.folder)
 
     @property
     def recipe(self) -> Row:
@@ -120,7 +126,7 @@ class Run:
         """Forget what was measured after `step`, before it is measured again."""
         rows = [row for row in self.rows() if row["step"] <= step and row["kind"] != "test"]
         write(self.folder / "metrics.jsonl", "".join(_line(row) for row in rows).encode())
-        for name in self.shelf.names("last"):
+        for name in (*self.shelf.names("last"), *self.shelf.names("best")):
             if int(name.split("-")[1]) > step:
                 self.shelf.drop(name)
 

@@ -106,7 +106,7 @@ class Train(Spec):
 
     lr: float = 1e-3
     epochs: int = 10
-    steps: int | None = None  # stop after this many, whatever the epochs
+    steps: int | None = None  # at most this many, however many the epochs would make
     batch: int = 32
     accumulate: int = 1
     optimiser: Optimiser = AdamW()
@@ -130,4 +130,5 @@ class Train(Spec):
         require(self.lr > 0, f"train.lr {self.lr}: give a positive learning rate.")
         require(self.clip is None or self.clip > 0, f"train.clip {self.clip}: give a positive norm, or leave it out.")
         require(0 <= self.smoothing < 1, f"train.smoothing {self.smoothing}: give a share, at least 0 and below 1.")
+        require(self.seed >= 0, f"train.seed {self.seed}: give 0 or a positive whole number.")
         require(self.workers >= 0, f"train.workers {self.workers}: give 0 (load in this process) or more.")
