@@ -78,6 +78,23 @@ def test_jobs_share_the_cores_unless_told(
     assert given == [wanted] * 3
 
 
+def test_a_variant_that_failed_leaves_the_others_their_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_gru(folder: str, threads: int) -> tuple[int, str]:
+        return (2, "the reason") if "gru" in folder else resumed_here(folder, threads)
+
+    monkeypatch.setattr(sweep, "work", never_gru)
+    assert threefold([*WORDS, "--run", str(tmp_path), "--json"]) == 1
+    told = capsys.readouterr()
+    (line,) = json.loads(told.out)
+    assert line["label"].startswith("mixer=Linear") and line["runs"] == 2 and line["differences"] == {}
+    assert "gru-seed0: failed (2): the reason" in told.err
+    monkeypatch.setattr(sweep, "work", lambda folder, threads: (2, ""))
+    assert threefold([*WORDS, "--run", str(tmp_path / "none")]) == 2
+    assert "no run of 'mixer=gru'" in capsys.readouterr().err
+
+
 def test_a_failed_job_is_said_and_the_others_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,23 +69,26 @@ class Line:
     parameters: int
     seconds: float
     metrics: dict[str, tuple[float, float]]  # mean and standard deviation over seeds
-    differences: dict[str, Interval]  # paired by seed with the first variant; empty for that one
+    differences: dict[str, Interval]  # paired by seed with the first variant; empty where no pair is
 
 
 def summary(folders: dict[str, list[Path]]) -> list[Line]:
-    """The table's rows, from the records alone."""
-    outcomes = {label: {p: d for p in paths if (d := Run.open(p).done)} for label, paths in folders.items()}
+    """The table's rows, from the records alone; a variant of which no run is finished has none."""
+    every = {label: {p: d for p in paths if (d := Run.open(p).done)} for label, paths in folders.items()}
+    outcomes = {label: done for label, done in every.items() if done}
+    require(bool(outcomes), f"no run of {', '.join(map(repr, every))} is finished.")
     lines: list[Line] = []
-    for label, paths in folders.items():
-        done = outcomes[label]
-        require(bool(done), f"no run of {label!r} is finished.")
+    first = next(iter(outcomes))
+    for label, done in outcomes.items():
         values = {path: _tested(path, outcome) for path, outcome in done.items()}
         names = list(next(iter(values.values())))
-        first = next(iter(folders))
-        pairs = [(a, b) for a, b in zip(folders[first], paths, strict=True) if a in outcomes[first] and b in done]
+        both = zip(folders[first], folders[label], strict=True)
+        pairs = [(a, b) for a, b in both if a in outcomes[first] and b in done]
         base = {a: _tested(a, outcomes[first][a]) for a, _ in pairs}
         differences = {
-            name: bootstrap([values[b][name] - base[a][name] for a, b in pairs]) for name in names if label != first
+            name: bootstrap([values[b][name] - base[a][name] for a, b in pairs])
+            for name in names
+            if pairs and label != first
         }
         lines.append(
             Line(
