@@ -91,3 +91,9 @@ def test_what_has_no_counterpart_is_refused(module: nn.RNNBase) -> None:
 def test_what_torch_does_not_have_is_refused(spec: GRU | RNN) -> None:
     with pytest.raises(InputError, match="not a torch module"):
         mixer_to_torch(spec.build(4))
+
+
+def test_a_layer_that_is_not_there_is_refused() -> None:
+    for layer in (-1, 2):
+        with pytest.raises(InputError, match=f"layer {layer} of 2: count from 0"):
+            weights_from_torch(nn.LSTM(3, 4, num_layers=2), layer)

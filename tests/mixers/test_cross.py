@@ -80,3 +80,16 @@ def test_what_has_no_meaning_is_refused() -> None:
         CrossAttention(Softmax())
     with pytest.raises(InputError, match="count their positions apart"):
         CrossAttention(Softmax(causal=False, position=Rotary()))
+
+
+@pytest.mark.parametrize("over", OVER, ids=repr)
+def test_what_does_not_fit_is_refused_in_a_sentence(over: Attention) -> None:
+    module, (x, memory) = cross(over), inputs()
+    with pytest.raises(InputError, match=r"width 6 got a memory of shape \(2, 9, 5\): give \(B, T, 6\)"):
+        module.remember(memory[..., :5])
+    with pytest.raises(InputError, match=r"`valid` of shape \(2, 9\) and torch.float32: give booleans"):
+        module.remember(memory, torch.ones(2, 9))
+    with pytest.raises(InputError, match=r"`valid` of shape \(2, 8\)"):
+        module.remember(memory, torch.ones(2, 8, dtype=torch.bool))
+    with pytest.raises(InputError, match=r"width 8 got x of shape \(2, 5, 7\): give \(B, T, 8\)"):
+        module(x[..., :7], module.remember(memory))

@@ -16,6 +16,17 @@ from threefold.specs.base import Form, MixerSpec
 S = TypeVar("S", bound=tuple)
 
 
+def fits(name: str, what: str, x: Tensor, width: int, valid: Tensor | None) -> None:
+    """Refuse a sequence that is not (B, T, width), or a mask that does not belong to it."""
+    if x.ndim != 3 or x.shape[-1] != width:
+        raise InputError(f"{name} of width {width} got {what} of shape {tuple(x.shape)}: give (B, T, {width}).")
+    if valid is not None and (valid.dtype != torch.bool or valid.shape != x.shape[:2]):
+        raise InputError(
+            f"{name} got `valid` of shape {tuple(valid.shape)} and {valid.dtype}: give booleans of shape "
+            f"{tuple(x.shape[:2])}, True where a token is real."
+        )
+
+
 class Mixer(nn.Module, ABC):
     """(B, T, D) -> (B, T, D). `valid` (B, T) is True where a token is real; an invalid token's output is 0."""
 
@@ -46,15 +57,7 @@ class Mixer(nn.Module, ABC):
         if form not in forms:
             said = f"no {form.value} form" if isinstance(form, Form) else f"no form {form!r}"
             raise InputError(f"{name} has {said}; it has {', '.join(map(str, forms))}.")
-        if x.ndim != 3 or x.shape[-1] != self.width:
-            raise InputError(
-                f"{name} of width {self.width} got x of shape {tuple(x.shape)}: give (B, T, {self.width})."
-            )
-        if valid is not None and (valid.dtype != torch.bool or valid.shape != x.shape[:2]):
-            raise InputError(
-                f"{name} got `valid` of shape {tuple(valid.shape)} and {valid.dtype}: give booleans of shape "
-                f"{tuple(x.shape[:2])}, True where a token is real."
-            )
+        fits(name, "x", x, self.width, valid)
         return form
 
     def extra_repr(self) -> str:

@@ -23,7 +23,7 @@ def _flipped(stacked: Tensor, n: int) -> Tensor:
 
 def weights_from_torch(module: nn.RNNBase, layer: int = 0, *, reverse: bool = False) -> Weights:
     """The weights of one layer and direction, copied into this library's layout."""
-    require(layer < module.num_layers, f"layer {layer} of {module.num_layers}: count from 0.")
+    require(0 <= layer < module.num_layers, f"layer {layer} of {module.num_layers}: count from 0.")
     require(module.bidirectional or not reverse, f"{type(module).__name__} is not bidirectional: leave out reverse.")
     require(module.proj_size == 0, f"proj_size={module.proj_size} has no counterpart: give a module without.")
     suffix = f"_l{layer}{'_reverse' if reverse else ''}"

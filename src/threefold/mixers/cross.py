@@ -7,7 +7,7 @@ from torch import Tensor
 
 from threefold.errors import InputError
 from threefold.mixers.attention import SoftmaxHeads
-from threefold.mixers.base import CrossMixer
+from threefold.mixers.base import CrossMixer, fits
 from threefold.mixers.linear import LinearHeads, report
 from threefold.ops import linear, softmax
 from threefold.ops.linear import LinearState
@@ -26,6 +26,7 @@ class SoftmaxCross(CrossMixer[Memory]):
         self.heads = SoftmaxHeads(over, width, memory_width)
 
     def remember(self, memory: Float[Tensor, "b s m"], valid: Bool[Tensor, "b s"] | None = None) -> Memory:
+        fits("CrossAttention", "a memory", memory, self.heads.key.in_features, valid)
         memory = cleared(memory, valid)
         k = self.heads.keys(memory)
         if self.heads.key_norm is not None:
@@ -41,6 +42,7 @@ class SoftmaxCross(CrossMixer[Memory]):
         return softmax.weights(self._asking(x), memory_state)
 
     def _asking(self, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t h k"]:
+        fits("CrossAttention", "x", x, self.heads.query.in_features, None)
         q = self.heads.queries(x)
         return q if self.heads.query_norm is None else self.heads.query_norm(q)
 
@@ -55,11 +57,13 @@ class LinearCross(CrossMixer[LinearState]):
         self.heads = LinearHeads(over, width, memory_width)
 
     def remember(self, memory: Float[Tensor, "b s m"], valid: Bool[Tensor, "b s"] | None = None) -> LinearState:
+        fits("CrossAttention", "a memory", memory, self.heads.key.in_features, valid)
         memory = cleared(memory, valid)
         k, v = self.heads.keys(memory), self.heads.values(memory)
         return linear.remember(k, v, features=self.over.features, normalised=self.over.normalised, valid=valid)
 
     def forward(self, x: Float[Tensor, "b t d"], memory_state: LinearState) -> Float[Tensor, "b t d"]:
+        fits("CrossAttention", "x", x, self.heads.query.in_features, None)
         q = self.heads.queries(x)
         y, after = linear.recall(q, memory_state, features=self.over.features)
         report(self.over, memory_state.nonpositive, after.nonpositive)
