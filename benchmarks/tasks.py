@@ -101,9 +101,11 @@ def digits(data: Path) -> Task:
 
 
 def espeak(_: Path) -> Task:
-    """What the recipe does without any data of the user's."""
+    """What the recipe does without any data of the user's, in 24 epochs: the documents' 15 are a little too few."""
+    recipe = speech(SpeechData())
+    recipe = replace(recipe, train=replace(recipe.train, epochs=24))
     says = "espeak-ng, 2,000 utterances of a 200-word list in five voices, unseen sentences: character error rate"
-    return Task(says, "cer", True, {"best": 0.10}, (Variant("transformer decoder", speech(SpeechData())),))
+    return Task(says, "cer", True, {"best": 0.10}, (Variant("transformer decoder", recipe),))
 
 
 def shakespeare(data: Path) -> Task:

@@ -19,7 +19,7 @@ from threefold.data.cache import folder, make_once
 RATE = 8000
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 TAKES = {"test": range(5), "valid": range(5, 7), "train": range(7, 50)}
-PASSES = {"test": 4, "valid": 4, "train": 3}  # how often each recording is used
+PASSES = {"test": 4, "valid": 4, "train": 5}  # how often each recording is used
 PAUSE = (0.03, 0.15)  # seconds between digits
 
 
@@ -83,4 +83,4 @@ def fill(archive: Path, target: Path) -> None:
 
 def connected_digits(archive: Path) -> Path:
     """The folder, made once and kept where made data is kept."""
-    return make_once(folder() / "connected-digits-2", lambda target: fill(archive, target))
+    return make_once(folder() / "connected-digits-3", lambda target: fill(archive, target))
