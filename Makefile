@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 EXTRAS := speech,report,export,dev
+# One process a core, each with one thread: the tests are many and small.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check format laws claims bench sanitize docs clean
@@ -25,11 +27,11 @@ demo: $(READY)  ## train, judge, plan and report on embedded data: runs/demo/ind
 	$(BIN)/threefold demo
 
 test: $(READY)  ## the default tests: under five minutes on two cores
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-all: $(READY)  ## every test, the slow ones too
 	@$(BIN)/python -c 'import ray' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cluster]"
-	$(BIN)/python -m pytest -m 'slow or not slow'
+	$(PYTEST) -m 'slow or not slow'
 
 check: $(READY)  ## lint, format, types, budgets
 	$(BIN)/ruff check .
