@@ -122,9 +122,9 @@ def test_tables_are_the_numbers_that_were_given(tmp_path: Path) -> None:
     lines, bars, matrix, runs = visit(path, script, tmp_path).found
     assert lines[0] == ["series", "step", "loss", "low", "high"]
     assert lines[1][:3] == ["LSTM", "1", "2"]
-    assert bars[1:] == [["LSTM", "0.5", "0.4", "0.6"], ["GRU", "0.75", "0.7", "0.8"]]
+    assert bars[1:] == [["LSTM", "0.500", "0.400", "0.600"], ["GRU", "0.750", "0.700", "0.800"]]
     assert matrix[1:] == [["LSTM", "3", "1"], ["b", "0", "4"]]
-    assert runs[1:] == [["LSTM", "1,821", "0.8125"], ["GRU", "–", "yes"]]
+    assert runs[1:] == [["LSTM", "1,821", "0.812"], ["GRU", "–", "yes"]]
 
 
 @needs_browser

@@ -10,10 +10,12 @@ SMALLEST = 1e-4  # below it, a power of ten
 
 
 def number(value: float) -> str:
-    """Three digits that count, thousands grouped."""
+    """Three digits that count, thousands grouped; a whole number as one."""
     size = abs(value)
-    if not isfinite(value) or not size:
+    if not isfinite(value):
         return f"{value:g}"
+    if value == floor(value):
+        return f"{value:,.0f}"
     if size < SMALLEST:
         return f"{value:.1e}"
     return f"{value:,.{max(0, 2 - floor(log10(size)))}f}"
