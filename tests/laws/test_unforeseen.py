@@ -105,6 +105,76 @@ class SharedCache(Cached):
         return cache.detach()
 
 
+class Dropping(Convolution):
+    """Drops in eval mode too, where the sequence is long."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(super().forward(x), 0.1, training=x.shape[1] > 100)
+
+
+class Masked(nn.Module):
+    """Attention without order, with a mask of padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(6, 18)
+
+    def hidden(self, padded: Tensor) -> Tensor:
+        return padded
+
+    def forward(self, x: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        q, k, v = self.map(x).chunk(3, -1)
+        scores = q @ k.transpose(1, 2)
+        if key_padding_mask is not None:
+            hidden = self.hidden(key_padding_mask)
+            scores = scores.masked_fill(hidden[:, None], -1e30)
+            v = v.masked_fill(hidden[..., None], 0)
+        return scores.softmax(-1) @ v
+
+
+class MaskedByAnotherRule(Masked):
+    """One row alone is masked the other way round than many."""
+
+    def hidden(self, padded: Tensor) -> Tensor:
+        return ~padded if len(padded) > 1 else padded
+
+
+class Chunks(nn.Module):
+    """Linear attention in chunks of a size that nothing tells of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = nn.Linear(6, 18)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.map(x).chunk(3, -1)
+        state, ys = torch.zeros(len(x), 6, 6, dtype=x.dtype), []
+        for start in range(0, x.shape[1], 64):
+            queries, keys, values = (part[:, start : start + 64] for part in (q, k, v))
+            ys.append(queries @ state + (queries @ keys.transpose(1, 2)).tril() @ values)
+            state = state + keys.transpose(1, 2) @ values
+        return torch.cat(ys, 1)
+
+
+class Whole(Chunks):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.map(x).chunk(3, -1)
+        return (q @ k.transpose(1, 2)).tril() @ v
+
+
+class Cyclic(nn.Module):
+    """A global filter: it follows every shift around, and no other reordering."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = nn.Parameter(torch.randn(300, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[1]
+        product = torch.fft.rfft(x, dim=1) * torch.fft.rfft(self.filter[:n].to(x.dtype), dim=0)
+        return torch.fft.irfft(product, n, dim=1)
+
+
 @pytest.mark.parametrize(
     ("broken", "sound", "law", "claims"),
     [
@@ -114,6 +184,10 @@ class SharedCache(Cached):
         (OffByOneWhenLong, Biased, "causal", CAUSAL),
         (DividesByLength, Convolution, "causal", CAUSAL),
         (SharedCache, Cached, "streaming", CAUSAL),
+        (Dropping, Convolution, "determinism", CAUSAL),
+        (MaskedByAnotherRule, Masked, "padding", Claims()),
+        (Whole, Chunks, "growth", Claims(causal=True, growth=1)),
+        (Masked, Cyclic, "permutation", Claims(causal=False, permutes=False)),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
@@ -123,6 +197,12 @@ def test_a_broken_layer_is_caught_by_its_law(broken: Any, sound: Any, law: str, 
     assert verdict.broken and verdict.where is not None, verdict
     (verdict,) = judge(subject_of(sound, claims=claims), laws)
     assert verdict.ok, verdict
+
+
+def test_a_neighbour_is_shown_beside_another_row() -> None:
+    laws = tuple(each for each in LAWS if each.name == "batch")
+    (verdict,) = judge(subject_of(StatisticsOfTheBatch, claims=CAUSAL), laws)
+    assert verdict.where is not None and verdict.where.case.B == 2
 
 
 def test_a_mistake_that_shows_at_length_41_shrinks_to_it() -> None:

@@ -82,7 +82,7 @@ def run(argv: list[str]) -> int:
 def _names(asked: tuple[str, ...]) -> tuple[str, ...]:
     for name in asked:
         if name not in IDS:
-            raise InputError(f"there is no law {name!r}{nearest(name, IDS)} The laws are {', '.join(IDS)}.")
+            raise InputError(f"there is no law {name!r}{nearest(name, IDS) or '.'} The laws are {', '.join(IDS)}.")
     return tuple(name for name in IDS if name in asked) if asked else IDS
 
 

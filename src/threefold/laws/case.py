@@ -35,7 +35,9 @@ class Case:
         for part in text.split(","):
             name, _, value = (word.strip() for word in part.partition("="))
             if name not in kinds or not value:
-                raise InputError(f"--case {text!r}: cannot read {part!r}{nearest(name, kinds)} Write T=2,B=1,at=1.")
+                raise InputError(
+                    f"--case {text!r}: cannot read {part!r}{nearest(name, kinds) or '.'} Write T=2,B=1,at=1."
+                )
             try:
                 values[name] = value if name == "how" else float(value) if name == "scale" else int(value)
             except ValueError:

@@ -31,7 +31,10 @@ class Declared:
 
     def __post_init__(self) -> None:
         for name in self.names:
-            require(name in IDS, f"@laws: there is no law {name!r}{nearest(name, IDS)} The laws are {', '.join(IDS)}.")
+            require(
+                name in IDS,
+                f"@laws: there is no law {name!r}{nearest(name, IDS) or '.'} The laws are {', '.join(IDS)}.",
+            )
 
     @property
     def claims(self) -> Claims:

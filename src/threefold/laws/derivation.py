@@ -84,7 +84,9 @@ class Signals(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name not in self:
-            raise InputError(f"there is no signal {name!r}{nearest(name, self)} The names are {', '.join(self)}.")
+            raise InputError(
+                f"there is no signal {name!r}{nearest(name, self) or '.'} The names are {', '.join(self)}."
+            )
         return self[name]
 
 

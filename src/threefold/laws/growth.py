@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from threefold.laws.case import Case
 from threefold.laws.compare import Comparison, fact
+from threefold.laws.guard import seeded
 from threefold.laws.law import Absent, Law, does_not_apply
 from threefold.laws.subject import Subject
 from threefold.laws.wiring import COMMON
@@ -21,6 +22,7 @@ from threefold.specs.base import Form
 
 POINTS = 4  # a cubic can be told from a square
 LEAST, LONGEST = 6, 96
+HIDDEN = 256  # blocks that a layer need not say it has divide this
 
 
 def applies(subject: Subject) -> Absent | None:
@@ -28,7 +30,7 @@ def applies(subject: Subject) -> Absent | None:
         return does_not_apply("a feature map has no length")
     if subject.spec is None and subject.claims.growth is None:
         try:
-            flops, saved = degrees(subject, "whole")
+            flops, saved, _ = found(subject, "whole")
         except Exception as error:
             return does_not_apply(f"no growth was declared, and counting raised {type(error).__name__}: {error}")
         return does_not_apply(
@@ -68,7 +70,8 @@ class Formed(nn.Module):
         self.subject, self.form = subject, form if subject.strict else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.subject.run(x, module=self.inner, form=self.form)
+        with seeded(0), torch.device("meta"):  # for what it makes without saying where
+            return self.subject.call(self.inner, x, valid=None, at=None, form=self.form)
 
 
 def counted(subject: Subject, form: str, T: int, B: int = 1) -> Count:
@@ -87,10 +90,24 @@ def degree(values: list[int]) -> int:
     return found
 
 
-def degrees(subject: Subject, form: str) -> tuple[int, int]:
-    """(FLOPs, saved bytes): degrees in T."""
-    seen = [counted(subject, form, base(subject) * n) for n in range(2, POINTS + 2)]  # one block may go a shorter way
+def degrees(subject: Subject, form: str, step: int) -> tuple[int, int]:
+    """(FLOPs, saved bytes): degrees in T, at multiples of the step."""
+    seen = [counted(subject, form, step * n) for n in range(2, POINTS + 2)]  # one block may go a shorter way
     return degree([each.forward for each in seen]), degree([each.saved for each in seen])
+
+
+def found(subject: Subject, form: str) -> tuple[int, int, int]:
+    """Degrees of FLOPs and of saved bytes, and the step at which they were found.
+
+    Inside one block work is square. Where a stranger's is more than linear, lengths past any block have the last word.
+    """
+    short = degrees(subject, form, base(subject))
+    if not subject.strict and max(short) > 1:
+        try:
+            return *degrees(subject, form, HIDDEN), HIDDEN
+        except Exception:  # the longest that it takes is shorter
+            return *short, base(subject)
+    return *short, base(subject)
 
 
 def declared(subject: Subject, form: str) -> tuple[int, int]:
@@ -102,9 +119,9 @@ def declared(subject: Subject, form: str) -> tuple[int, int]:
 
 
 def probe(subject: Subject, case: Case) -> Iterator[Comparison]:
-    flops, saved = degrees(subject, case.how)
+    flops, saved, step = found(subject, case.how)
     most_flops, most_saved = declared(subject, case.how)
-    remark = f"counted on the meta device at T = {base(subject)} times 2 to {POINTS + 1}"
+    remark = f"counted on the meta device at T = {step} times 2 to {POINTS + 1}"
     yield fact("degree of FLOPs in T", most_flops, flops, remark)
     if subject.claims.growth is None or saved > most_saved:
         yield fact("degree of saved bytes in T", most_saved, saved, remark)

@@ -47,6 +47,7 @@ def cases(subject: Subject) -> Iterator[Case]:
             for seed, content in enumerate(contents):
                 n = 1 if T < 3 else 5
                 yield Case(T=T, n=n, seed=seed, how=f"{side} {content}")
+    yield Case(T=5, B=1, n=3, how="right noise")
     yield from (Case(T=T, n=3, how="empty row") for T in (1, 5))
     yield from (Case(T=T, n=3, how=f"gradient {side}") for T in (2, 9) for side in SIDES)
 
