@@ -86,6 +86,14 @@ def test_a_module_that_looks_at_its_numbers_is_run(capsys: pytest.CaptureFixture
     assert "run on the CPU, with zeros" in page and "forward FLOPs: 128·T" in page
 
 
+def test_nothing_is_foretold_without_a_law(capsys: pytest.CaptureFixture[str]) -> None:
+    ragged = (f"{OWN}:Wide", "--input", "B,T,8", "--T", "1000")
+    page = said(capsys, *ragged)
+    assert "forward FLOPs: no polynomial was found" in page and "between multiples of 64" in page
+    assert json.loads(said(capsys, *ragged, "--json"))["laws"]["forward"] is None
+    assert "has no law of saved" in said(capsys, *ragged, "--fit", "1GiB", code=2)
+
+
 def test_advice_on_taylor(capsys: pytest.CaptureFixture[str]) -> None:
     page = said(capsys, "taylor", "--key", "16", "--range", "0.5", "--tolerance", "0.05")
     assert page.splitlines()[-1].startswith("Degree 2 keeps every row within 0.031") and "T = 158" in page

@@ -35,10 +35,11 @@ class Asked:
     def foretold(self, *names: str) -> None:
         """Refuse to go beyond the sizes by a law that was not found."""
         lost = [name for name in names if name in self.lost]
+        here = ", ".join(f"{axis}={size}" for axis, size in self.sizes.items())
         require(
             not lost,
-            f"{self.name} has no law of {', '.join(lost)} through {', '.join(f'{a}={n}' for a, n in self.sizes.items())}: "
-            "--fit, --against and --plot need one; try a length that its blocks divide.",
+            f"{self.name} has no law of {', '.join(lost)} through {here}: --fit, --against and --plot need one; "
+            "try a length that its blocks divide.",
         )
 
     @property

@@ -78,7 +78,7 @@ def _named(text: str, width: int) -> Model:
     except InputError:
         known = (*PRESETS, *words(MixerSpec))
         raise InputError(
-            f"no model {text!r}{nearest(text.lower(), known)} Presets: {', '.join(PRESETS)}; "
+            f"no model {text!r}{nearest(text.lower(), known) or '.'} Presets: {', '.join(PRESETS)}; "
             f"mixers: {', '.join(words(MixerSpec))}; or path/to/file.py:Module."
         ) from None
 

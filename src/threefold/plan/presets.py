@@ -89,11 +89,11 @@ def convention(words: str, spec: Seq2SeqSpec) -> Seq2SeqSpec:
     """The encoder-decoder under a counting convention: `tied3`, `tied-out` or `untied`, then `+b`, `+embbias`, ..."""
     first, *rest = words.split("+")
     if first not in TYINGS:
-        raise InputError(f"no convention {first!r}{nearest(first, TYINGS)} It begins with {', '.join(TYINGS)}.")
+        raise InputError(f"no convention {first!r}{nearest(first, TYINGS) or '.'} It begins with {', '.join(TYINGS)}.")
     spec = replace(spec, tying=TYINGS[first])
     for word in rest:
         if word not in CHANGES:
-            raise InputError(f"no convention '+{word}'{nearest(word, CHANGES)} Known: +{', +'.join(CHANGES)}.")
+            raise InputError(f"no convention '+{word}'{nearest(word, CHANGES) or '.'} Known: +{', +'.join(CHANGES)}.")
         spec = CHANGES[word][1](spec)
     return spec
 

@@ -114,7 +114,7 @@ def _share(poly: Poly, whole: Poly) -> str:
 
 
 def growth(cost: Cost, sizes: Sizes, axis: str = "T", lost: Sequence[str] = ()) -> list[str]:
-    """The laws in the length, their local exponents, and where the highest powers take over; of `lost` there is none."""
+    """The laws in the length, their exponents, and where the highest powers take over; what is `lost` has none."""
     others: dict[str, Number] = {name: size for name, size in sizes.items() if name != axis}
     said = []
     for name, key in (("forward FLOPs", "forward"), ("saved bytes", "saved"), ("state bytes", "state")):
