@@ -47,6 +47,7 @@ def test_pieces_of_a_pipe(tmp_path: Path) -> None:
     [
         (b"RIFF\0\0\0\0JUNK", "begins like a WAV"),
         (b"RIFF\0\0\0\0WAVEfmt ", "ends before"),
+        (b"RIFF\0\0\0\0WAVEfmt \4\0\0\0abcd", "in 4 bytes; 16 are needed"),
         (b"RIFF\0\0\0\0WAVEdata\0\0\0\0", "before it says"),
         (b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + struct.pack("<HHIIHH", 3, 1, RATE, 0, 4, 32), "16-bit PCM"),
     ],

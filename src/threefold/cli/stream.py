@@ -43,6 +43,7 @@ def run(argv: list[str]) -> int:
     from threefold.train.task import Listens
 
     require(options.piece > 0, f"--piece {options.piece}: give a length in seconds, such as 0.2.")
+    require(options.rate is None or options.rate > 0, f"--rate {options.rate}: give samples a second, such as 16000.")
     saved = reopen(options.run)
     if not isinstance(saved.task, Listens):
         raise InputError(f"{options.run} is a run of {saved.recipe.name}, which hears nothing: give a run of speech.")

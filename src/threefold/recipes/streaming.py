@@ -78,6 +78,7 @@ def _header(source: BinaryIO) -> tuple[int, int]:
             return channels, rate
         content = source.read(struct.unpack("<I", length)[0])
         if name == b"fmt ":
+            require(len(content) >= 16, f"the WAV stream describes its samples in {len(content)} bytes; 16 are needed.")
             kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", content[:16])
             require(
                 bits == 16 and kind in (1, 0xFFFE) and channels > 0 and rate > 0,
