@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from threefold.errors import InputError
 from threefold.kernels.native import BYTES, available, fresh, native, watched
 from threefold.ops import linear
 from threefold.ops.linear import LinearState
+from threefold.ops.scan import transformed
 from threefold.specs.features import Elu1, FeatureMap, Identity, Relu, Taylor
 
 SUFFIX = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64"}
@@ -65,10 +65,7 @@ def supports(
         return "the decay is being learned"
     if torch.compiler.is_exporting():
         return "a program is being exported"
-    if torch.compiler.is_compiling():
-        return ""
-    transformed = forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
-    return "forward-mode derivatives and vmap take the torch path" if transformed else ""
+    return "forward-mode derivatives and vmap take the torch path" if transformed() else ""
 
 
 def unsupported(features: FeatureMap, dtype: torch.dtype) -> str:
