@@ -163,11 +163,20 @@ def tasks() -> str:
     found = _recorded("tasks")
     rows = []
     for task in found.values():
-        for row in task["rows"]:
+        for at, row in enumerate(task["rows"]):
             spread = f" ± {row['std']:.3f}" if len(row["seeds"]) > 1 else ""
             minutes = f"{row['processor_seconds'] / 60:.1f}"
             value = f"{row['mean']:.3f}{spread}"
-            rows.append([task["says"], row["model"], value, str(len(row["seeds"])), f"{row['parameters']:,}", minutes])
+            rows.append(
+                [
+                    "" if at else task["says"],
+                    row["model"],
+                    value,
+                    str(len(row["seeds"])),
+                    f"{row['parameters']:,}",
+                    minutes,
+                ]
+            )
     header = ("task and measure", "model", "test", "seeds", "parameters", "minutes of one core")
     return _table(header, rows, "`python benchmarks/tasks.py all --data FOLDER` measures them again.")
 
