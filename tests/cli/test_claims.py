@@ -31,7 +31,7 @@ def test_one_claim_in_detail(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     assert "C18   TRUE" in shown
     assert "✗ ‖x_1‖ − (‖d‖ + ‖b‖) = 0.585786   (needs ≤ 1e-12)" in shown
-    assert "counter-example: beta = 1" in shown
+    assert "counter-example: β = 1" in shown
     assert 'verdict = find("002-2a-x1").evidence()' in shown
     assert "2 statements: 1 true, 1 false; all as recorded." in shown
 
