@@ -14,6 +14,7 @@ import pytest
 from tests.train.toy import equal, measured, weights
 from threefold.cli.main import run as threefold
 from threefold.specs.recurrent import GRU
+from threefold.train.files import fingerprint
 from threefold.train.record import Run
 
 SMALL = ["--train.steps", "6", "--train.evaluate-every", "3", "--model.layers", "1", "--model.width", "16"]
@@ -176,6 +177,34 @@ def test_resume_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "use it with --checkpoint best-3" in capsys.readouterr().err
     assert threefold(["resume", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
+
+
+def test_other_data_is_not_continued_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Same words, same labels, another order: nothing but the bytes tells."""
+    lines = [f"{'good' if at % 2 else 'bad'} film\t{at % 2}\n" for at in range(40)]
+    table = tmp_path / "films.tsv"
+    table.write_text("text\tlabel\n" + "".join(lines))
+    words = ["--data", str(table), "--train.steps", "2", "--model.width", "8", "--model.buckets", "50"]
+    run = tmp_path / "run"
+    assert threefold(["train", "sentiment", *words, "--run", str(run), "--progress", "none"]) == 0
+    (run / "done").unlink()
+    table.write_text("text\tlabel\n" + "".join(reversed(lines)))
+    assert threefold(["resume", str(run), "--progress", "none"]) == 2
+    assert "films.tsv is no longer what" in capsys.readouterr().err
+    table.write_text("text\tlabel\n" + "".join(lines))
+    assert threefold(["resume", str(run), "--progress", "none"]) == 0
+
+
+def test_a_folder_is_known_by_names_sizes_and_tables(tmp_path: Path) -> None:
+    (tmp_path / "wavs").mkdir()
+    (tmp_path / "metadata.csv").write_text("a|one\n")
+    (tmp_path / "wavs" / "a.wav").write_bytes(b"1234")
+    seen = [fingerprint(tmp_path)]
+    (tmp_path / "metadata.csv").write_text("a|two\n")
+    seen.append(fingerprint(tmp_path))
+    (tmp_path / "wavs" / "a.wav").write_bytes(b"12345")
+    seen.append(fingerprint(tmp_path))
+    assert len(set(seen)) == 3 and fingerprint(tmp_path) == seen[-1]
 
 
 @pytest.mark.slow

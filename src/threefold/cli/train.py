@@ -78,6 +78,7 @@ def go(run: Run, task: Task[Any], train: Train, begin: str | None, how: Shown, w
     from threefold.train.world import ALONE
 
     world = world or ALONE
+    run.keep_data()
     progress = shown(how if world.first else "none")
     with _stoppable() as stop, closing(progress):
         outcome = fit(task, train, run, begin=begin, world=world, progress=progress, stop=stop)

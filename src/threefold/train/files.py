@@ -46,6 +46,21 @@ def digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
+TEXT = 2**24  # bytes: in a folder, larger files and sounds are known by their size
+
+
+def fingerprint(path: Path) -> str:
+    """A checksum of a file; of a folder, of its names and sizes and of the content of its tables."""
+    if path.is_file():
+        return digest(path.read_bytes())
+    told = []
+    for each in sorted(p for p in path.rglob("*") if p.is_file()):
+        size = each.stat().st_size
+        table = size <= TEXT and each.suffix in (".csv", ".tsv", ".txt", ".json", ".jsonl")
+        told.append((each.relative_to(path).as_posix(), size, digest(each.read_bytes()) if table else ""))
+    return digest(json.dumps(told).encode())
+
+
 def sealed(state: dict[str, Any]) -> dict[str, Any]:
     """The state with a checksum of itself."""
     return state | {"seal": _seal(state)}

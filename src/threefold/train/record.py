@@ -1,6 +1,6 @@
 """A run's folder: what was asked, where it ran, what was measured, and what can be continued or used.
 
-recipe.json  assets.json  environment.json  metrics.jsonl  samples.json  checkpoints/  ranks/<n>  done
+recipe.json  data.json  assets.json  environment.json  metrics.jsonl  samples.json  checkpoints/  ranks/<n>  done
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Self
 from threefold.errors import InputError, require
 from threefold.specs.base import Spec
 from threefold.train.checkpoint import Shelf
-from threefold.train.files import read_json, write, write_json
+from threefold.train.files import fingerprint, read_json, write, write_json
 from threefold.train.progress import Progress, Row
 from threefold.train.task import Assets
 
@@ -73,6 +73,19 @@ class Run:
         """Save the assets, once."""
         if not (self.folder / "assets.json").exists():
             write_json(self.folder / "assets.json", assets)
+
+    def keep_data(self) -> None:
+        """Remember what is trained on; other data is refused, for the same bits cannot come of it."""
+        path, source = self.folder / "data.json", self.recipe.get("data", {}).get("path")
+        if source is None:
+            return
+        found = {"path": source, "sha256": fingerprint(Path(source))}
+        if not path.exists():
+            write_json(path, found)
+        require(
+            read_json(path)["sha256"] == found["sha256"],
+            f"{source} is no longer what {self.folder} was trained on: bring it back, or train a new run on it.",
+        )
 
     def keep_samples(self, samples: list[Row]) -> None:
         """Save single test examples for the report."""
