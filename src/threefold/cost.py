@@ -67,6 +67,7 @@ class Cost:
     """What one part costs. FLOPs are those of contractions, 2 for each multiply-add; bytes are exact."""
 
     params: Poly = ZERO
+    frozen: Poly = ZERO  # of these, the parameters that want no gradient
     forward: Poly = ZERO  # FLOPs
     backward: Poly = ZERO  # FLOPs
     saved: Poly = ZERO  # bytes kept for the backward pass, each storage once

@@ -101,3 +101,14 @@ class Again(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return checkpoint(self.inner, x, use_reentrant=True)
+
+
+class Adapted(nn.Module):
+    """A frozen layer, and a small one that learns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given, self.learned = nn.Linear(8, 8, bias=False).requires_grad_(False), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.learned(self.given(x).relu())

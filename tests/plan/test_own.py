@@ -9,6 +9,7 @@ from threefold.cost import B, S, T, chunks
 from threefold.errors import InputError
 from threefold.plan.conventions import Conventions, Scores
 from threefold.plan.interpolate import laws
+from threefold.plan.memory import training
 from threefold.plan.own import Found, Input, Own, built, planned
 
 
@@ -93,6 +94,14 @@ def test_recomputation_is_counted_in_the_backward_pass() -> None:
     assert found.plan.total.forward == 2 * 64 * B * T
     assert found.plan.total.backward == 3 * found.plan.total.forward
     assert found.plan.total.saved == 4 * 8 * B * T
+
+
+def test_frozen_weights_have_neither_gradients_nor_moments() -> None:
+    total = law(mine.Adapted, "B,T,8", sizes={"B": 2, "T": 9}).plan.total
+    assert (total.params, total.frozen) == (64 + 18, 64)
+    parts = training(total, Conventions()).parts
+    assert parts["weights"] == 4 * 82 and parts["gradients"] == 4 * 18
+    assert [poly for name, poly in parts.items() if name.startswith("adamw")] == [2 * 4 * 18]
 
 
 def test_a_function() -> None:

@@ -35,15 +35,17 @@ class Memory:
 def training(cost: Cost, conventions: Conventions) -> Memory:
     """Weights, their gradients, what the optimiser keeps of each, and what the backward pass needs.
 
-    Moments are in the accumulating dtype; below float32 the weights have a float32 copy, which steps are added to.
+    A frozen weight has neither gradient nor moments. Moments are in the accumulating dtype; below float32 the weights
+    that learn have a float32 copy, which steps are added to.
     """
     width, wide = conventions.dtype.bytes, conventions.dtype.accumulator
     slots = conventions.optimiser.slots
-    parts = {"weights": cost.params * width, "gradients": cost.params * width}
+    learned = cost.params - cost.frozen
+    parts = {"weights": cost.params * width, "gradients": learned * width}
     if wide > width:
-        parts["float32 copy of the weights"] = cost.params * wide
+        parts["float32 copy of the weights"] = learned * wide
     if slots:
-        parts[f"{conventions.optimiser.value}, {slots} number{'s' * (slots > 1)} a weight"] = cost.params * wide * slots
+        parts[f"{conventions.optimiser.value}, {slots} number{'s' * (slots > 1)} a weight"] = learned * wide * slots
     return Memory(parts | {"saved activations": cost.saved}, cost.temporary)
 
 

@@ -156,12 +156,13 @@ def _tree(own: Own, of: Mapping[str, Poly]) -> Plan:
 
 
 def _part(name: str, path: str, module: nn.Module, of: Mapping[str, Poly], seen: dict[Any, str]) -> Plan:
-    weights = []
+    weights, frozen = [], 0
     for label, weight in module.named_parameters(recurse=False):
         place = (weight.untyped_storage()._cdata, weight.storage_offset(), weight.shape)
         if place not in seen:
             seen[place] = f"{path}.{label}"
             weights.append((f"{path}.{label}".strip("."), weight.numel()))
+            frozen += 0 if weight.requires_grad else weight.numel()
     parts = tuple(
         _part(label, f"{path}.{label}".strip("."), child, of, seen) for label, child in module.named_children()
     )
@@ -169,6 +170,5 @@ def _part(name: str, path: str, module: nn.Module, of: Mapping[str, Poly], seen:
     row = of.get(f"row {path}", as_poly(0))
     own_forward = row - below if row else as_poly(0)  # a list of modules is never called itself
     params = as_poly(sum(size for _, size in weights))
-    return Plan(
-        name, Cost(params=params, forward=own_forward), parts, note=type(module).__name__, weights=tuple(weights)
-    )
+    cost = Cost(params=params, frozen=as_poly(frozen), forward=own_forward)
+    return Plan(name, cost, parts, note=type(module).__name__, weights=tuple(weights))
