@@ -39,7 +39,7 @@ class Attention(torch.nn.Module):
 SMALL = "--train.steps 2 --model.width 8 --model.buckets 50 --data.count 64"
 WITH = {  # what is added to an example so that it ends in seconds
     "threefold train sentiment --model.mixer gru": f" {SMALL} --run runs/made",
-    "threefold compare sentiment --vary model.mixer=lstm,gru,softmax,taylor2 --seeds 5": f" {SMALL} --seeds 1",
+    "threefold compare sentiment --vary model.mixer=lstm,gru,softmax,taylor2 --seeds 5": f" {SMALL}",
     "threefold laws my_layers.py:Attention --with '{\"d_model\": 64}' --causal": " --law causal batch",
 }
 ELSEWHERE = {  # run by a test of their own
@@ -48,7 +48,7 @@ ELSEWHERE = {  # run by a test of their own
     "threefold demo": "tests/cli/test_demo.py",
     "threefold bench recurrent --repeats 15": "tests of the benchmarks, with fewer repeats",
 }
-SLOW = ("compare",)  # four runs, each in a process of its own
+SLOW = ("compare",)  # twenty runs, each in a process of its own
 EXAMPLES = [line for command in COMMANDS for line in examples(command)]
 
 

@@ -65,6 +65,7 @@ def test_states_are_wide_and_outputs_are_as_the_input(spec: Recurrent, dtype: to
         assert all(part.dtype == torch.float32 for part in state)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")  # inductor's own
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("spec", [RNN(), LSTM(hidden=5), GRU(), GRU(reset=Reset.BEFORE)], ids=repr)
 def test_compiles_as_one_graph(spec: Recurrent, backend: str) -> None:
