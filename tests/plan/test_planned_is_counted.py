@@ -15,7 +15,7 @@ from threefold.plan.count import count, state_bytes
 from threefold.specs.attention import Softmax
 from threefold.specs.base import Form, MixerSpec
 from threefold.specs.cross import Bidirectional
-from threefold.specs.nets import FFN, NetSpec
+from threefold.specs.nets import FFN, NetSpec, Seq2SeqSpec
 from threefold.specs.recurrent import GRU, LSTM
 from threefold.specs.words import read, say
 
@@ -80,6 +80,17 @@ def test_the_planned_state_of_a_net_is_its_state(name: str) -> None:
     _, state = net.scan(torch.zeros(2, 5, dtype=torch.long), state)
     held = sum(leaf.numel() * leaf.element_size() for leaf in leaves(state).values())
     assert int(NETS[name].plan().total.state(B=2, T=5)) == held
+
+
+@pytest.mark.parametrize("name", [name for name, spec in NETS.items() if isinstance(spec, Seq2SeqSpec)])
+def test_the_planned_state_of_a_decoder_is_its_state(name: str) -> None:
+    """What each layer keeps of the source, and of the targets so far."""
+    net = NETS[name].build().eval()
+    with torch.no_grad():
+        state = net.init_state(torch.zeros(2, 7, dtype=torch.long))
+        for _ in range(5):
+            _, state = net.step(torch.zeros(2, dtype=torch.long), state)
+    assert int(NETS[name].plan().total.state(B=2, T=5, S=7)) == state_bytes(state)
 
 
 def test_a_wrong_plan_is_seen() -> None:
