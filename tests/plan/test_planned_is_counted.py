@@ -8,6 +8,7 @@ from tests.plan.nets import LIN, NETS, stack
 from threefold.cost import B, T
 from threefold.mixers.base import CausalMixer
 from threefold.mixers.catalog import CATALOG, WIDTH
+from threefold.nets.speech import Speech
 from threefold.ops.scan import leaves
 from threefold.plan.check import check
 from threefold.plan.conventions import Causal, Conventions, Dtype, Recompute, Scores
@@ -17,6 +18,7 @@ from threefold.specs.base import Form, MixerSpec
 from threefold.specs.cross import Bidirectional
 from threefold.specs.nets import FFN, NetSpec, Seq2SeqSpec
 from threefold.specs.recurrent import GRU, LSTM
+from threefold.specs.speech import SpeechSpec
 from threefold.specs.words import read, say
 
 FORMED = [pytest.param(spec, form, id=f"{say(spec)}-{form.value}") for spec in CATALOG for form in spec.traits.forms]
@@ -82,12 +84,13 @@ def test_the_planned_state_of_a_net_is_its_state(name: str) -> None:
     assert int(NETS[name].plan().total.state(B=2, T=5)) == held
 
 
-@pytest.mark.parametrize("name", [name for name, spec in NETS.items() if isinstance(spec, Seq2SeqSpec)])
+@pytest.mark.parametrize("name", [name for name, spec in NETS.items() if isinstance(spec, Seq2SeqSpec | SpeechSpec)])
 def test_the_planned_state_of_a_decoder_is_its_state(name: str) -> None:
-    """What each layer keeps of the source, and of the targets so far."""
+    """What each layer keeps of the source, and of the targets so far; sound comes with its mask."""
     net = NETS[name].build().eval()
     with torch.no_grad():
-        state = net.init_state(torch.zeros(2, 7, dtype=torch.long))
+        sound = isinstance(net, Speech)
+        state = net.init_state(net.listen(torch.zeros(2, 14, 4)) if sound else torch.zeros(2, 7, dtype=torch.long))
         for _ in range(5):
             _, state = net.step(torch.zeros(2, dtype=torch.long), state)
     assert int(NETS[name].plan().total.state(B=2, T=5, S=7)) == state_bytes(state)

@@ -126,8 +126,8 @@ class Verdict:
     @property
     def headline(self) -> Number | None:
         """The one number to show: the one that decided against the statement, else the first in its favour."""
-        against = [n for n in self.numbers if not n.holds]
-        return (against or list(self.numbers) or [None])[0]  # type: ignore[list-item]
+        against = (n for n in self.numbers if not n.holds)
+        return next(against, self.numbers[0] if self.numbers else None)
 
 
 @dataclass

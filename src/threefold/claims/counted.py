@@ -32,10 +32,10 @@ def empty(*shape: int) -> Tensor:
 def depth(y: Tensor) -> int:
     """Nodes on the longest path of the autograd graph behind y: steps that cannot run at the same time."""
     deepest: dict[Any, int] = {}
-    stack = [y.grad_fn]
+    stack: list[Any] = [y.grad_fn]
     while stack:
         node = stack[-1]
-        before = [parent for parent, _ in node.next_functions if parent is not None]  # type: ignore[union-attr]
+        before = [parent for parent, _ in node.next_functions if parent is not None]
         missing = [parent for parent in before if parent not in deepest]
         if missing:
             stack += missing

@@ -44,7 +44,8 @@ def options(kind: type[R], *others: tuple[str, Any, Any], default: R | None = No
     """A dataclass of a recipe's fields, without a prefix, and of `others` (name, type, default)."""
     import tyro
 
-    flat = Annotated[kind, tyro.conf.arg(name=""), tyro.conf.EnumChoicesFromValues]  # type: ignore[valid-type]
+    hint: Any = kind  # known only when it runs, so not a type to a checker
+    flat = Annotated[hint, tyro.conf.arg(name=""), tyro.conf.EnumChoicesFromValues]
     rest = [(name, hint, field(default=value)) for name, hint, value in others]
     made = make_dataclass("Options", [("recipe", flat, field(default=default or cast(Any, kind)())), *rest])
     made.__doc__ = says or kind.says

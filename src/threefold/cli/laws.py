@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from threefold.cli.parse import parse
+from threefold.cli.parse import json_object, parse
 from threefold.errors import InputError, nearest, require
 from threefold.laws import IDS
 
@@ -111,7 +111,7 @@ def _one(options: Options, names: tuple[str, ...], argv: list[str]) -> int:
     subject = subject_of(
         load(options.target),
         options.target.rpartition(":")[2],
-        options=_object(options.options),
+        options=json_object(options.options),
         claims=claims,
         width=options.width,
         vocabulary=options.ids,
@@ -133,15 +133,6 @@ def _one(options: Options, names: tuple[str, ...], argv: list[str]) -> int:
         }
         sys.stdout.write(json.dumps(data, indent=2) + "\n")
     return int(any(verdict.broken for verdict in found))
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"--with {text!r} is not JSON ({error.msg}): write --with '{{\"d_model\": 64}}'.") from None
-    require(isinstance(value, dict), f"--with {text!r} is not a JSON object: write --with '{{\"d_model\": 64}}'.")
-    return value
 
 
 def _replay(argv: list[str], verdict: Verdict) -> str:

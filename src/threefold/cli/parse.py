@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from dataclasses import fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from threefold.errors import InputError, nearest
+from threefold.errors import InputError, nearest, require
 
 T = TypeVar("T")
 ASK_FLAGS = "--list-options"  # what shell completion gives a command to learn its options
@@ -53,6 +54,16 @@ def gathered(kind: type, argv: list[str]) -> list[str]:
         else:
             raise InputError(f"{flag} is given twice: give it once.")
     return [word for flag, values in places.items() for word in ([flag] if flag else []) + values]
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The constructor's arguments that `--with` gives."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"--with {text!r} is not JSON ({error.msg}): write --with '{{\"d_model\": 64}}'.") from None
+    require(isinstance(value, dict), f"--with {text!r} is not a JSON object: write --with '{{\"d_model\": 64}}'.")
+    return value
 
 
 def flags(kind: type) -> list[str]:

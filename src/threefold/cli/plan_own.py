@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from threefold.cli.parse import json_object
 from threefold.cli.plan_asked import Asked, conventions
 from threefold.cli.plan_spec import as_json, page
 from threefold.errors import InputError, require
@@ -47,7 +48,7 @@ def measured(options: Options, text: str) -> Measured:
     inputs = tuple(map(Input.parse, options.input))
     require(bool(inputs), f"say what {text} takes, in order: --input B,T:int or --input B,T,64 B,T:bool.")
     chosen = conventions(options)
-    thing, given = load(text), _object(options.options)
+    thing, given = load(text), json_object(options.options)
     name = text.rpartition(":")[2]
     if given or isinstance(thing, type):
         fits(thing, name, given)
@@ -81,15 +82,6 @@ def _built(thing: Any, name: str, given: dict[str, Any], inputs: tuple[Input, ..
         raise InputError(
             f"{name} cannot be built with {json.dumps(given)} ({type(error).__name__}: {said}): mend --with."
         ) from error
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"--with {text!r} is not JSON ({error.msg}): write --with '{{\"d_model\": 64}}'.") from None
-    require(isinstance(value, dict), f"--with {text!r} is not a JSON object: write --with '{{\"d_model\": 64}}'.")
-    return dict(value)
 
 
 def _verdict(done: Measured) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from threefold.errors import InputError
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _check_origin(self) -> None:
         """A page of another site may make a browser call us; its Host or Origin gives it away (DNS rebinding too)."""
-        port = self.server.server_address[1]  # type: ignore[index]
+        port = cast(tuple[str, int], self.server.server_address)[1]
         own = {f"{name}:{port}" for name in (LOOPBACK, "localhost", "[::1]")}
         if self.headers.get("Host", "") not in own:
             raise RefusedError(HTTPStatus.FORBIDDEN, "this server answers to its own loopback address only.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 from threefold.errors import InputError, nearest
 
@@ -31,7 +31,7 @@ class Case:
     def parse(cls, text: str) -> Self:
         """The case that `str` wrote."""
         kinds = {f.name: f.type for f in fields(cls)}
-        values: dict[str, int | float | str] = {}
+        values: dict[str, Any] = {}
         for part in text.split(","):
             name, _, value = (word.strip() for word in part.partition("="))
             if name not in kinds or not value:
@@ -42,7 +42,7 @@ class Case:
                 values[name] = value if name == "how" else float(value) if name == "scale" else int(value)
             except ValueError:
                 raise InputError(f"--case {text!r}: {value!r} is not a number. Write T=2,B=1,at=1.") from None
-        return cls(**values)  # type: ignore[arg-type]
+        return cls(**values)
 
 
 def lengths(blocks: tuple[int, ...]) -> tuple[int, ...]:

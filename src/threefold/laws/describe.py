@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
 from threefold.laws import IDS
 from threefold.laws.law import Law, Status, Verdict
-from threefold.specs.base import Spec
+from threefold.specs.base import Spec, fields_of
 
 MARKS = {Status.LAWFUL: "✓", Status.BROKEN: "✗", Status.OUTSIDE: "·", Status.UNRUN: "?"}
 
@@ -74,7 +74,7 @@ def _sayable(value: Any) -> Any:
 def brief(spec: Spec) -> str:
     """A spec without the fields that are at their defaults, and without the sizes of the catalogue's instances."""
     shown = []
-    for f in fields(spec):  # type: ignore[arg-type]
+    for f in fields_of(spec):
         value = getattr(spec, f.name)
         if value == f.default or f.name in ("chunk", "key_dim", "value_dim", "heads"):
             continue

@@ -56,7 +56,8 @@ def own_things(subject: Subject, case: Case) -> Iterator[Comparison]:
         torch.autograd.grad(y.sum(), parameters, allow_unused=True)
     after = global_state()
     for name, value in before.items():
-        same = torch.equal(value, after[name]) if isinstance(value, Tensor) else value == after[name]  # type: ignore[arg-type]
+        now = after[name]
+        same = torch.equal(value, now) if isinstance(value, Tensor) and isinstance(now, Tensor) else value == now
         yield fact(f"{name} untouched", 1.0, float(same), f"a call changed {name}")
     yield fact("mode untouched", float(mode), float(module.training), "a call changed train or eval mode")
     yield Comparison("x", kept, x, BITS, remark="a call wrote into its input")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -225,9 +225,9 @@ class ModuleSubject(Subject):
         self, module: nn.Module, x: Tensor, state: Any, *, valid: Tensor | None, form: str | None
     ) -> tuple[Tensor, Any]:
         if self.wiring.steps:
-            ys = []
+            ys, step = [], cast(Callable[..., Any], module.step)
             for x_t in x.unbind(1):
-                y_t, state = module.step(x_t, state)  # type: ignore[operator]
+                y_t, state = step(x_t, state)
                 ys.append(y_t)
             return (torch.stack(ys, 1) if ys else x), state
         output = self._raw(module, x, {self.wiring.state: state})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from threefold.mixers.base import CausalMixer, Mixer
 from threefold.ops.scan import leaves
 from threefold.positions import HeadPosition, ScorePosition
 from threefold.specs.attention import Linear
-from threefold.specs.base import Form, MixerSpec, Site, Spec
+from threefold.specs.base import Form, MixerSpec, Site, Spec, fields_of
 from threefold.specs.features import FeatureMap
 from threefold.specs.positions import Rotary
 
@@ -94,21 +94,25 @@ class MixerSubject(Subject):
         shape = (self.spec.heads, self.spec.key_size(self.width))
         for part in self.module().modules():
             if isinstance(part, HeadPosition):
-                found["turn"] = (lambda q, k, i, j, part=part: _dots(part(q, i), part(k, j))), shape  # type: ignore[misc]
+                found["turn"] = partial(_turned, part), shape
             elif isinstance(part, ScorePosition):
-                found["bias"] = (lambda q, k, i, j, part=part: part(q, i, j)), shape  # type: ignore[misc]
+                found["bias"] = partial(_added, part), shape
         return found
 
 
 def chunks(spec: Spec) -> set[int]:
     """The chunk sizes of a spec and of those inside it."""
-    values = {f.name: getattr(spec, f.name) for f in fields(spec)}  # type: ignore[arg-type]
+    values = {f.name: getattr(spec, f.name) for f in fields_of(spec)}
     inner = {size for value in values.values() if isinstance(value, Spec) for size in chunks(value)}
     return inner | ({values["chunk"]} if "chunk" in values else set())
 
 
-def _dots(q: Tensor, k: Tensor) -> Tensor:
-    return torch.einsum("bthk,bshk->bhts", q, k)
+def _turned(part: HeadPosition, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return torch.einsum("bthk,bshk->bhts", part(q, i), part(k, j))
+
+
+def _added(part: ScorePosition, q: Tensor, k: Tensor, i: Tensor, j: Tensor) -> Tensor:
+    return part(q, i, j)
 
 
 class FeatureSubject(Subject):

@@ -96,19 +96,25 @@ def _interleaved(subject: Subject, case: Case) -> Iterator[Comparison]:
     """Two streams fed in turn through one module."""
     xs = [subject.inputs(case, salt) for salt in (0, 21)]
     wholes = [subject.run(x) for x in xs]
-    states, ys = [_start(subject, case.B) for _ in xs], [[], []]  # type: ignore[var-annotated]
-    for t in range(case.T):
-        for i, x in enumerate(xs):
-            y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
-            ys[i].append(y)
-    for whole, parts in zip(wholes, ys, strict=True):
+    ys = _in_turn(subject, xs, [_start(subject, case.B) for _ in xs])
+    for whole, y in zip(wholes, ys, strict=True):
         yield Comparison(
             "y",
             whole,
-            torch.cat(parts, 1),
+            y,
             equal(subject.precision, case.T),
             remark="two streams fed in turn disturbed each other",
         )
+
+
+def _in_turn(subject: Subject, xs: list[Tensor], states: list[Any]) -> list[Tensor]:
+    """The outputs of several streams, fed token by token in turn."""
+    ys: list[list[Tensor]] = [[] for _ in xs]
+    for t in range(xs[0].shape[1]):
+        for i, x in enumerate(xs):
+            y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
+            ys[i].append(y)
+    return [torch.cat(parts, 1) for parts in ys]
 
 
 def _kept(subject: Subject, case: Case) -> Iterator[Comparison]:
@@ -127,15 +133,11 @@ def _branches(subject: Subject, case: Case) -> Iterator[Comparison]:
     half = case.T // 2
     xs[1][:, :half] = xs[0][:, :half]
     _, start = _feed(subject, xs[0][:, :half], _start(subject, case.B))
-    states, ys = [start, start], [[], []]  # type: ignore[var-annotated]
-    for t in range(half, case.T):
-        for i, x in enumerate(xs):
-            y, states[i] = _feed(subject, x[:, t : t + 1], states[i])
-            ys[i].append(y)
+    ys = _in_turn(subject, [x[:, half:] for x in xs], [start, start])
     limit = equal(subject.precision, case.T)
-    for x, parts in zip(xs, ys, strict=True):
+    for x, y in zip(xs, ys, strict=True):
         remark = "two continuations of one kept state disturbed each other"
-        yield Comparison("y", subject.run(x)[:, half:], torch.cat(parts, 1), limit, remark=remark)
+        yield Comparison("y", subject.run(x)[:, half:], y, limit, remark=remark)
 
 
 def _bytes(subject: Subject, case: Case) -> Iterator[Comparison]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -126,7 +127,7 @@ def beam(
             [[*prefixes[r][int(p)], int(t)] for p, t in zip(parents[r], tokens[r], strict=True)] for r in range(rows)
         ]
         select = (parents + torch.arange(rows, device=device)[:, None] * beams).flatten()
-        state = map_state(lambda leaf, select=select: leaf[select], state)  # type: ignore[misc]
+        state = map_state(partial(torch.Tensor.index_select, dim=0, index=select), state)
         token = tokens.flatten()
         if all(len(found) >= beams for found in done):
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threefold.cost import as_poly
+from threefold.cost import ZERO, as_poly
 from threefold.plan.attend import joined, whole
 from threefold.plan.features import head_norm
 from threefold.plan.linear import Read, recalled, remembered, state_bytes
@@ -27,7 +27,7 @@ def remember(
         k = head_norm(s, k, name=f"{name}.k norm")
     if valid is not None:
         k, v = s.chosen(valid, k), s.chosen(valid, v)
-    s.add(state=k.stored + v.stored)
+    s.add(state=k.stored + v.stored + (ZERO if valid is None else valid.numbers))  # the mask: a byte a token
     return k, v
 
 

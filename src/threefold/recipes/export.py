@@ -93,7 +93,12 @@ class Whole(nn.Module):
 def tensors(state: tuple) -> tuple[Tensor, ...]:
     """A state's tensors in the order in which `map_state` visits them."""
     found: list[Tensor] = []
-    map_state(lambda leaf: found.append(leaf) or leaf, state)  # type: ignore[func-returns-value]
+
+    def note(leaf: Tensor) -> Tensor:
+        found.append(leaf)
+        return leaf
+
+    map_state(note, state)
     return tuple(found)
 
 

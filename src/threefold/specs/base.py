@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
@@ -53,7 +53,7 @@ class Spec:
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary; `spec` names the class."""
-        return {"spec": type(self).__name__} | {f.name: _encode(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return {"spec": type(self).__name__} | {f.name: _encode(getattr(self, f.name)) for f in fields_of(self)}
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back to an equal spec."""
@@ -72,7 +72,7 @@ class Spec:
             )
         kind = kinds[name]
         hints = get_type_hints(kind)
-        known = {f.name for f in fields(kind)}
+        known = {f.name for f in fields_of(kind)}
         if stray := set(data) - known - {"spec"}:
             word = sorted(stray)[0]
             raise InputError(f"{name} has no field {word!r}{nearest(word, known)}")
@@ -82,6 +82,11 @@ class Spec:
     def from_json(cls, text: str) -> Self:
         """The inverse of `to_json`."""
         return cls.from_dict(json.loads(text))
+
+
+def fields_of(spec: Any) -> tuple[Field[Any], ...]:
+    """The fields of a spec or of its class: each that is built is a frozen dataclass, though the base is none."""
+    return fields(spec)
 
 
 def descendants(kind: type) -> list[type]:

@@ -11,14 +11,14 @@ import ast
 import inspect
 import json
 import re
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, is_dataclass
 from enum import Enum
 from types import UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from threefold.errors import InputError, nearest, require
 from threefold.specs.attention import Linear
-from threefold.specs.base import MixerSpec, Spec, descendants
+from threefold.specs.base import MixerSpec, Spec, descendants, fields_of
 from threefold.specs.cross import Bidirectional
 from threefold.specs.features import FeatureMap, Taylor
 from threefold.specs.positions import Position
@@ -84,7 +84,7 @@ def say(spec: Spec) -> str:
                 if word(each, known) == spec:
                     return each
     told = []
-    for field in fields(spec):  # type: ignore[arg-type]
+    for field in fields_of(spec):
         value = getattr(spec, field.name)
         if field.default is MISSING or value != field.default:
             told.append(f"{field.name}={_say(value)}")
@@ -111,7 +111,7 @@ def _kinds(kind: type[K]) -> dict[str, type[K]]:
 
 
 def _needed(kind: type[Spec]) -> list[str]:
-    return [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]  # type: ignore[arg-type]
+    return [f.name for f in fields_of(kind) if f.default is MISSING and f.default_factory is MISSING]
 
 
 def _default(kind: type[K]) -> K:
@@ -149,7 +149,7 @@ def _call(name: str, node: ast.Call, kind: type[Spec] | None) -> Spec:
     wanted = (kind or Spec).__name__
     require(name in known, f"{name!r} is not a {wanted}{nearest(name, known)} Known: {', '.join(sorted(known))}.")
     chosen = known[name]
-    hints, names = get_type_hints(chosen), [f.name for f in fields(chosen)]  # type: ignore[arg-type]
+    hints, names = get_type_hints(chosen), [f.name for f in fields_of(chosen)]
     require(len(node.args) <= len(names), f"{name} takes at most {len(names)} values: {', '.join(names)}.")
     given = dict(zip(names, node.args, strict=False)) | {str(k.arg): k.value for k in node.keywords}
     for key in given:

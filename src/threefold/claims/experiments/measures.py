@@ -82,6 +82,7 @@ def fades(pair: Pair) -> float:
     import torch
 
     from threefold.mixers.attention import SoftmaxMixer
+    from threefold.recipes.charlm import CharlmTask
     from threefold.recipes.saved import reopen
 
     (finished,) = pair.values()
@@ -89,12 +90,14 @@ def fades(pair: Pair) -> float:
     kept: list[tuple[SoftmaxMixer, torch.Tensor]] = []
 
     def note(module: torch.nn.Module, given: tuple) -> None:
-        kept.append((module, given[0]))  # type: ignore[arg-type]
+        assert isinstance(module, SoftmaxMixer)
+        kept.append((module, given[0]))
 
     for module in saved.model.modules():
         if isinstance(module, SoftmaxMixer):
             module.register_forward_pre_hook(note)
-    text = saved.task.parts["test"][: 32 * 64].view(32, 64)  # type: ignore[attr-defined]
+    assert isinstance(saved.task, CharlmTask)
+    text = saved.task.parts["test"][: 32 * 64].view(32, 64)
     here, order = torch.arange(64)[None], torch.randperm(64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         saved.model(text)

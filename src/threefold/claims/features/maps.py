@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import combinations_with_replacement
 from math import comb, factorial
 
 import torch
+from torch import Tensor
 
 from threefold.claims.attend import error, random
 from threefold.claims.claim import Evidence, Outcome, above, at_most, claim, equals, near, printed, stated
@@ -16,10 +19,10 @@ from threefold.ops import features
 EQUAL = at_most(1e-12)
 
 
-def _kernel_error(phi: object, D: int, target: object) -> float:
+def _kernel_error(phi: Callable[[Tensor], Tensor], D: int, target: Callable[[Tensor], Tensor]) -> float:
     """phi(q).phi(k) against a function of q.k over 100 random pairs."""
     q, k = random(100, D, seed=D), random(100, D, seed=D + 50)
-    return error((phi(q) * phi(k)).sum(1), target((q * k).sum(1)))  # type: ignore[operator]
+    return error((phi(q) * phi(k)).sum(1), target((q * k).sum(1)))
 
 
 def _series2(t: torch.Tensor) -> torch.Tensor:
@@ -190,7 +193,7 @@ def dimension_K(e: Evidence) -> None:
         phi = study.taylor(K).phi
         e.truth(
             f"D = {D}, K = {K}: φ(q)·φ(k) against the series",
-            _kernel_error(phi, D, lambda t, K=K: study.series(t, K)),
+            _kernel_error(phi, D, partial(study.series, degree=K)),
             EQUAL,
         )
         e.truth(f"D = {D}, K = {K}: features made", phi(random(1, D)).shape[-1], equals(comb(D + K, K)))

@@ -8,6 +8,7 @@ from threefold.claims import attend
 from threefold.claims.claim import Claim, Evidence, Outcome, above, at_most, claim, equals, stated
 from threefold.claims.linear_map import expansion, maps
 from threefold.claims.linear_map.maps import Attention, mixing, projection
+from threefold.cost import Poly
 
 N, D = 4, 3
 EQUAL = at_most(1e-12)
@@ -80,9 +81,9 @@ def diagonal_entries(e: Evidence) -> None:
     )
 
 
-def _value(poly: object, values: dict[str, float]) -> float:
+def _value(poly: Poly, values: dict[str, float]) -> float:
     total = 0.0
-    for monomial, factor in poly.terms.items():  # type: ignore[attr-defined]
+    for monomial, factor in poly.terms.items():
         term = float(factor)
         for name, power in monomial:
             term *= values[name] ** power
