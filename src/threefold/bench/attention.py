@@ -33,7 +33,7 @@ def ours(T: int, K: int, features: FeatureMap, *, train: bool = False, native: b
     form = FORMS[Form.CHUNKED] if native else inspect.unwrap(linear.chunked)
 
     def forward(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        start = linear.empty(1, HEADS, features.dim(K), VALUES, normalised=True, like=q.new_zeros(()))
+        start = linear.empty(1, HEADS, features.dim(K), VALUES, normalised=True, like=q)
         y, _ = form(q, k, v, start, features=features)
         return y
 

@@ -55,11 +55,11 @@ def supports(
         return reason
     if not (q.dtype == k.dtype == v.dtype):
         return f"q, k and v differ in dtype ({q.dtype}, {k.dtype}, {v.dtype})"
-    if q.device.type != "cpu" or state.memory.device.type != "cpu":
+    if not (q.is_cpu and state.memory.is_cpu):
         return f"the tensors are on {q.device.type}"
     if state.memory.dtype != WIDE[q.dtype]:
         return f"the state is {state.memory.dtype}, native {q.dtype} accumulates in {WIDE[q.dtype]}"
-    if q.shape[1] == 0 or q.numel() == 0 or v.numel() == 0:
+    if not (q.numel() and v.numel()):
         return "there is nothing to compute"
     if rates is not None and rates.requires_grad:
         return "the decay is being learned"

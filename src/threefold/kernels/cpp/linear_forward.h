@@ -39,6 +39,7 @@ template <class R, class In> struct Forward {
     const Call& c;
     const long b, first, last, lanes;
     const bool owner;  // of what all slices share: the normaliser and its state
+    const bool streams;
     const Kernel<R> kernel;
     Scratch scratch;
     long h = 0;
@@ -51,7 +52,7 @@ template <class R, class In> struct Forward {
 
     Forward(const Call& call, long b_, long heads, long slice, long first_, long last_)
         : c(call), b(b_), first(first_), last(last_), lanes(round_up(last_ - first_, LANES<R>)), owner(slice == 0),
-          kernel(call.degree), scratch(bytes(call, heads, lanes)) {
+          streams(streamable<R>(static_cast<const In*>(call.y), call.V)), kernel(call.degree), scratch(bytes(call, heads, lanes)) {
         x = scratch.take<R>(c.K * PAIR);
         U = scratch.take<R>(BLOCK * lanes);
         Y = scratch.take<R>(BLOCK * lanes);
@@ -74,6 +75,7 @@ template <class R, class In> struct Forward {
                 span(t, t + SPAN < c.T ? t + SPAN : c.T);
             }
         }
+        if (streams) streamed();
         for (h = from; h < to; ++h) {
             S = all_S + (h - from) * c.F * lanes;
             z = all_z + (h - from) * c.F;
@@ -107,7 +109,6 @@ template <class R, class In> struct Forward {
             prefetch_rows(query(t + BLOCK), c.q_t, c.K);
             prefetch_rows(key(t + BLOCK), c.k_t, c.K);
             prefetch_rows(value(t + BLOCK), c.v_t, last - first);
-            prefetch_rows_to_write(output(t), c.H * c.V, last - first);
         }
         activate<R>(x, c.K * PAIR, c.activation);
         Wide<R> s[BLOCK], n = wide<R>(0);
@@ -118,11 +119,11 @@ template <class R, class In> struct Forward {
             at(g + u * BLOCK) = s[u];
         }
         triangle<R, false>(lanes, g, U, lanes, Y, lanes);
-        features(fade, n);
+        features(t, fade, n);
         finish(t, count, fade, n);
     }
 
-    void features(const Fade<R>& fade, Wide<R>& n) {
+    void features(long t, const Fade<R>& fade, Wide<R>& n) {
         Features<R> of{x, c.K};
         const long step = c.degree ? GROUP : c.F;
         for (long first_row = 0; first_row < c.F; first_row += step) {
@@ -134,6 +135,7 @@ template <class R, class In> struct Forward {
                 memcpy(rw = f, x, rows * PAIR * sizeof(R));
             if (!fade.full || fade.fades) scale_rows<R>(rw, rows, fade.on_rows);
             if (c.normalised) normaliser(rw, z + first_row, rows, fade.whole, n);
+            if (!streams && first_row + rows == c.F && t + BLOCK <= c.T) prefetch_rows_to_write(output(t), c.H * c.V, last - first);
             R* state = S + first_row * lanes;
             if (fade.fades)
                 pass<R, true>(rows, lanes, rw, rw + BLOCK, U, lanes, Y, lanes, state, lanes, fade.whole);
@@ -160,19 +162,26 @@ template <class R, class In> struct Forward {
     }
 
     void finish(long t, long count, const Fade<R>& fade, Wide<R> n) {
+        const Wide<R> one = wide<R>(1), zero = wide<R>(0);
+        Wide<R> below = c.normalised ? (fade.real != zero ? n : one) : one;
+        const Mask<R> wrong = below <= zero;  // -1 where it holds
         long bad = 0;
-        for (long i = 0; i < count; ++i) {
-            const bool real = fade.real[i] != 0;
-            R below = c.normalised && real ? n[i] : R(1);
-            bad += below <= 0;
-            if (c.activation == RELU && below == 0) below = 1;  // every weight is 0, and so is the sum
-            if (real)
-                store_row(output(t + i), Y + i * lanes, last - first, R(1) / below);
-            else
-                memset(static_cast<void*>(output(t + i)), 0, (last - first) * sizeof(In));
-            if (c.normalised && owner) static_cast<R*>(c.n)[(b * c.H + h) * c.T + t + i] = below;
-        }
+        for (int i = 0; i < BLOCK; ++i) bad -= wrong[i];
         if (bad && owner && c.bad) __atomic_fetch_add(c.bad + b, bad, __ATOMIC_RELAXED);
+        if (c.activation == RELU) below = below == zero ? one : below;  // every weight is 0, and so is the sum
+        alignas(64) R by[BLOCK];
+        at(by) = one / below;
+        for (long i = 0; i < count; ++i) {
+            if (!fade.full && fade.real[i] == 0)
+                memset(static_cast<void*>(output(t + i)), 0, (last - first) * sizeof(In));
+            else if (streams)
+                stream_row(output(t + i), Y + i * lanes, last - first, by[i]);
+            else
+                store_row(output(t + i), Y + i * lanes, last - first, by[i]);
+        }
+        if (!c.normalised || !owner) return;
+        R* const to = static_cast<R*>(c.n) + (b * c.H + h) * c.T + t;
+        for (long i = 0; i < count; ++i) to[i] = below[i];
     }
 };
 

@@ -177,6 +177,30 @@ template <class R, bool DEEP> TF_INLINE Lane<R> exp_nonpositive(Lane<R> x) {
     return p;
 }
 
+// Written past the caches where the machine can: a line that is written whole need not be read first. `to` is aligned to a
+// register. `streamed` ends a task that did so: what other threads do next comes after its stores.
+template <class R> TF_INLINE void stream(R* to, Lane<R> x) {
+#if defined(__SANITIZE_ADDRESS__)  // which does not see the others
+    lane(to) = x;
+#elif defined(__clang__)
+    __builtin_nontemporal_store(x, reinterpret_cast<Lane<R>*>(to));
+#elif defined(__AVX512F__)
+    __builtin_ia32_movntps512(reinterpret_cast<float*>(to), (Lane<float>)x);
+#elif defined(__AVX__)
+    __builtin_ia32_movntps256(reinterpret_cast<float*>(to), (Lane<float>)x);
+#elif defined(__SSE2__)
+    __builtin_ia32_movntps(reinterpret_cast<float*>(to), (Lane<float>)x);
+#else
+    lane(to) = x;
+#endif
+}
+
+TF_INLINE void streamed() {
+#if defined(__SSE2__)
+    __builtin_ia32_sfence();
+#endif
+}
+
 // Memory that a task cuts into aligned pieces and returns at once.
 struct Scratch {
     char* start;
