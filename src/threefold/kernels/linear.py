@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from threefold.errors import InputError
-from threefold.kernels.native import BYTES, available, fresh, native, watched
+from threefold.kernels.native import BYTES, LARGE, available, fresh, native, watched
 from threefold.ops import linear
 from threefold.ops.linear import LinearState
 from threefold.ops.scan import transformed
@@ -25,7 +25,7 @@ from threefold.specs.features import Elu1, FeatureMap, Identity, Relu, Taylor
 SUFFIX = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float64: "f64"}
 WIDE = {torch.float32: torch.float32, torch.bfloat16: torch.float32, torch.float64: torch.float64}
 ACTIVATIONS = {Identity: 0, Relu: 1, Elu1: 2, Taylor: 0}  # as in linear_block.h
-CALL = struct.Struct("=12qd29q")  # `Call` of linear_block.h
+CALL = struct.Struct("=13qd29q")  # `Call` of linear_block.h
 SMALL = 1 << 19  # multiply-adds below which a second thread costs more than it brings
 Outputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
@@ -89,8 +89,11 @@ def run(
     """`ops.linear.chunked` (and, for one token, `step`), natively."""
     rates = rates if rates is None else rates.double()
     given = (q, k, v, state.memory, state.mass)
-    op = torch.ops.threefold.linear.default if watched(*given) else _forward
-    y, _, memory, mass, bad = op(*given, valid, rates, *_numbers(features, q.shape[-1]))
+    rest = (valid, rates, *_numbers(features, q.shape[-1]))
+    if watched(*given):
+        y, _, memory, mass, bad = torch.ops.threefold.linear.default(*given, *rest)
+    else:
+        y, _, memory, mass, bad = _forward(*given, *rest, read_again=False)
     tokens = state.tokens + (q.shape[1] if valid is None else valid.sum(1))
     return y, LinearState(memory, mass, tokens, state.nonpositive + bad)
 
@@ -125,7 +128,7 @@ def _rows(x: Tensor) -> Tensor:
 def _call(name: str, given: tuple[Tensor, ...], options: tuple[Any, ...], written: Mapping[str, Tensor | None]) -> None:
     """Pack `Call` and run it. `given` is q, k, v, memory, mass; `written` the rest, by their names in `Call`."""
     q, k, v, memory, mass = given
-    valid, rates, activation, degree, scale, slices, heads, threads = options
+    valid, rates, activation, degree, scale, slices, heads, threads, streams = options
     batch, length, count, key_dim = q.shape
 
     def address(x: Tensor | None) -> int:
@@ -133,7 +136,7 @@ def _call(name: str, given: tuple[Tensor, ...], options: tuple[Any, ...], writte
 
     packed = CALL.pack(
         *(batch, length, count, key_dim, v.shape[-1], memory.shape[2], activation, degree),
-        *(mass.shape[-1] > 0, threads, slices, heads, scale, address(rates), address(valid)),
+        *(mass.shape[-1] > 0, threads, slices, heads, streams, scale, address(rates), address(valid)),
         *(q.data_ptr(), k.data_ptr(), v.data_ptr(), *q.stride()[:3], *k.stride()[:3], *v.stride()[:3]),
         *(memory.data_ptr(), address(mass)),
         *map(address, map(written.get, ("y", "n", "S", "z", "bad", "dy", "dS", "dz", "dq", "dk", "dv", "dS0", "dz0"))),
@@ -143,7 +146,7 @@ def _call(name: str, given: tuple[Tensor, ...], options: tuple[Any, ...], writte
 
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, memory: Tensor, mass: Tensor, valid: Tensor | None, rates: Tensor | None,
-    activation: int, degree: int, scale: float,
+    activation: int, degree: int, scale: float, *, read_again: bool = True,
 ) -> Outputs:  # fmt: skip
     q, k, v, memory, mass = _rows(q), _rows(k), _rows(v), memory.contiguous(), mass.contiguous()
     valid = valid if valid is None else valid.contiguous()
@@ -154,7 +157,7 @@ def _forward(
     work = memory.numel() * length
     threads, slices, group = shares(batch, heads, -(-v.shape[-1] // 16), work, torch.get_num_threads())
     written = {"y": y, "n": n, "S": S, "z": z, "bad": bad}
-    options = (valid, rates, activation, degree, scale, slices, group, threads)
+    options = (valid, rates, activation, degree, scale, slices, group, threads, not read_again or y.nbytes >= LARGE)
     _call("step" if length == 1 else "forward", (q, k, v, memory, mass), options, written)
     return y, n, S, z, bad
 
@@ -183,7 +186,7 @@ def _backward(
         "dS0": dS0,
         "dz0": dz0,
     }
-    options = (valid, rates, activation, degree, scale, slices, group, threads)
+    options = (valid, rates, activation, degree, scale, slices, group, threads, dv.nbytes >= LARGE)
     _call("backward", (q, k, v, memory, mass), options, written)
     if slices > 1:
         dq, dk = dq.sum(0).to(q.dtype), dk.sum(0).to(k.dtype)

@@ -24,7 +24,7 @@ from threefold.kernels.build import LIBRARY, SOURCES, fingerprint, instruction_s
 POINTER, BYTES, LONG, INT, FLOAT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 
 PLAIN = (Tensor, nn.Parameter)
-LARGE = 1 << 23  # bytes from which memory is asked of the system and not reused
+LARGE = 1 << 23  # bytes from which a result outgrows the caches, and is often memory that the system has just given
 
 
 @dataclass

@@ -23,6 +23,7 @@ template <class R, class In> struct Backward {
     const Call& c;
     const long b, slice, first, last, lanes, width, rows;  // lanes along the values, width along the features
     const bool owner;  // of the normaliser's row
+    const bool streams;
     const Kernel<R> kernel;
     Scratch scratch;
     long h = 0;
@@ -39,7 +40,7 @@ template <class R, class In> struct Backward {
     Backward(const Call& call, long b_, long heads, long slice_, long first_, long last_)
         : c(call), b(b_), slice(slice_), first(first_), last(last_), lanes(round_up(last_ - first_, LANES<R> > BLOCK ? LANES<R> : BLOCK)),
           width(feature_width(call)), rows(last_ - first_ + (call.normalised && slice_ == 0)), owner(slice_ == 0),
-          kernel(call.degree), scratch(bytes(call, heads, lanes)) {
+          streams(call.streams && streamable<R>(static_cast<const In*>(call.dv), call.V)), kernel(call.degree), scratch(bytes(call, heads, lanes)) {
         x = scratch.take<R>(c.K * PAIR);
         vd = scratch.take<R>((lanes + 1) * PAIR);
         f = scratch.take<R>(c.F * PAIR);
@@ -75,6 +76,7 @@ template <class R, class In> struct Backward {
         }
         for (long t = (c.T - 1) / SPAN * SPAN; c.T && t >= 0; t -= SPAN)
             for (h = from; h < to; ++h) span(t, values + (h - from) * turned, features + (h - from) * straight);
+        if (streams) streamed();
         for (h = from; h < to; ++h) {
             const R *S = features + (h - from) * straight, *z = values + (h - from) * turned + (rows - 1) * width;
             if (c.dS0) save_state<R>(S, lanes, const_cast<R*>(state_of(c.dS0)), c.F, c.V, first, last);
@@ -112,7 +114,7 @@ template <class R, class In> struct Backward {
         prefetch_rows(value(t), c.v_t, last - first);
         prefetch_rows(static_cast<const In*>(c.dy) + place(t) + first, c.H * c.V, last - first);
         if (owner && c.normalised) prefetch_rows(static_cast<const In*>(c.y) + place(t), c.H * c.V, c.V);
-        if (reverse) prefetch_rows_to_write(static_cast<In*>(c.dv) + place(t) + first, c.H * c.V, last - first);
+        if (reverse && !streams) prefetch_rows_to_write(static_cast<In*>(c.dv) + place(t) + first, c.H * c.V, last - first);
     }
 
     // x: base(q) beside base(k); vd: dnum beside v; D: dnum, token by token.
@@ -201,8 +203,13 @@ template <class R, class In> struct Backward {
         triangle<R, true>(lanes, weights, D, lanes, dV, lanes);
         const R* rw = features_of(fade, 0);
         sweep(c.F, lanes, rw + BLOCK, rw, D, dV, features, fade);
-        for (long i = 0; i < count; ++i)
-            store_row(static_cast<In*>(c.dv) + place(t + i) + first, dV + i * lanes, last - first, R(1));
+        for (long i = 0; i < count; ++i) {
+            In* const to = static_cast<In*>(c.dv) + place(t + i) + first;
+            if (streams)
+                stream_row(to, dV + i * lanes, last - first, R(1));
+            else
+                store_row(to, dV + i * lanes, last - first, R(1));
+        }
         memset(static_cast<void*>(dphi), 0, BLOCK * width * sizeof(R));
         sweep(rows, width, vd + BLOCK, vd, M, dphi, values, fade);
         store_base(c.dk, t, count, x + BLOCK, R(1), fade);

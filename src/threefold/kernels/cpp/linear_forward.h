@@ -52,7 +52,7 @@ template <class R, class In> struct Forward {
 
     Forward(const Call& call, long b_, long heads, long slice, long first_, long last_)
         : c(call), b(b_), first(first_), last(last_), lanes(round_up(last_ - first_, LANES<R>)), owner(slice == 0),
-          streams(streamable<R>(static_cast<const In*>(call.y), call.V)), kernel(call.degree), scratch(bytes(call, heads, lanes)) {
+          streams(call.streams && streamable<R>(static_cast<const In*>(call.y), call.V)), kernel(call.degree), scratch(bytes(call, heads, lanes)) {
         x = scratch.take<R>(c.K * PAIR);
         U = scratch.take<R>(BLOCK * lanes);
         Y = scratch.take<R>(BLOCK * lanes);
