@@ -17,6 +17,7 @@ from threefold.laws.ours import MixerSubject
 from threefold.specs.attention import Linear
 from threefold.specs.features import Taylor
 from threefold.specs.positions import Decay
+from threefold.specs.recurrent import GRU, LSTM, RNN
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,6 +61,38 @@ MUTANTS = {
         "padding",
     ),
 }
+STEPS = {
+    "a step of linear attention does not fade": (
+        "linear_step.h",
+        "const R fade = R(fade_factor(c, h));",
+        "const R fade = 1;",
+        Linear(heads=2, key_dim=3, features=Taylor(2), position=Decay()),
+    ),
+    "a step of linear attention reads the state before it is written": (
+        "linear_step.h",
+        "sum[j] += r * s;",
+        "sum[j] += r * old[j] * fade;",
+        Linear(heads=2, key_dim=3, features=Taylor(2)),
+    ),
+    "a step of an LSTM forgets its old cell": (
+        "recurrent_step.h",
+        "u * candidate + f * entry(c.c0, i, n)",
+        "u * candidate",
+        LSTM(),
+    ),
+    "a step of a GRU takes its gate the other way round": (
+        "recurrent_step.h",
+        "const Lane<R> candidate = hyperbolic_tangent<R>(given(b, 2, j) + r * m);\n            set(c.h, i, u * candidate + (R(1) - u)",
+        "const Lane<R> candidate = hyperbolic_tangent<R>(given(b, 2, j) + r * m);\n            set(c.h, i, (R(1) - u) * candidate + u",
+        GRU(),
+    ),
+    "a step of an RNN loses its last unit's bias": (
+        "recurrent_step.h",
+        "return sum(b, g) + entry(c.bias, g * N + j, N - j);",
+        "return sum(b, g) + entry(c.bias, g * N + j, N - j - 1);",
+        RNN(),
+    ),
+}
 CASES = {
     "": Case(T=40),
     "plain": Case(T=40),
@@ -71,7 +104,7 @@ CASES = {
 @pytest.fixture
 def mutated(request, tmp_path: Path, monkeypatch) -> Iterator[str]:
     """The library built from changed sources, for the baseline only, in the place of the real one."""
-    file, line, change, *_ = MUTANTS[request.param]
+    file, line, change, *_ = (MUTANTS | STEPS)[request.param]
     sources = tmp_path / "cpp"
     shutil.copytree(build.SOURCES, sources)
     text = (sources / file).read_text()
@@ -82,6 +115,7 @@ def mutated(request, tmp_path: Path, monkeypatch) -> Iterator[str]:
     made.best = made.isa = "base"
     monkeypatch.setattr(native, "native", lambda: made)
     monkeypatch.setattr("threefold.kernels.linear.native", lambda: made)
+    monkeypatch.setattr("threefold.kernels.recurrent_step.native", lambda: made)
     yield request.param
 
 
@@ -100,3 +134,14 @@ def test_a_broken_kernel_is_rejected(mutated: str) -> None:
     assert all(verdict.broken for verdict in verdicts), f"{law} let it pass"
     with pytest.raises(AssertionError):
         judge(CASES[kind], torch.float64)
+
+
+STREAMING = tuple(law for law in LAWS if law.name == "streaming")
+
+
+@pytest.mark.parametrize("mutated", ["nothing", *STEPS], indirect=True, ids=lambda name: name.replace(" ", "-"))
+def test_a_broken_step_is_rejected(mutated: str) -> None:
+    specs = [STEPS[mutated][-1]] if mutated in STEPS else [spec for *_, spec in STEPS.values()]
+    for spec in specs:
+        (verdict,) = judged(MixerSubject(spec, 12), STREAMING)
+        assert verdict.broken == (mutated in STEPS), verdict
