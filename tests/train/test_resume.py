@@ -35,7 +35,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def child(folder: Path, *options: str, kill_after: float | None = None) -> int:
-    """Train (or continue) in a process of its own; how it ended."""
+    """Train (or continue) in a process of its own, killed so many seconds after it wrote its first row; how it ended."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -46,10 +46,16 @@ def child(folder: Path, *options: str, kill_after: float | None = None) -> int:
             os._exit(0)
         finally:
             os._exit(1)
-    if kill_after is not None:
+    if kill_after is None:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    rows, begun = folder / "metrics.jsonl", time.time_ns()
+    while not (found := os.waitpid(pid, os.WNOHANG))[0] and not (rows.exists() and rows.stat().st_mtime_ns > begun):
+        time.sleep(0.001)  # it has not come to its first step
+    if not found[0]:
         time.sleep(kill_after)
         os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        found = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(found[1])
 
 
 def same(run: Run, whole: Run) -> None:
@@ -81,12 +87,14 @@ def test_killed_in_a_write(tmp_path: Path, whole: Run, number: int) -> None:
     assert not list((tmp_path / "run" / "checkpoints").glob(".*"))
 
 
-def test_killed_ten_times_at_random_moments(tmp_path: Path, whole: Run) -> None:
-    draw = random.Random(4)
-    for _ in range(10):
-        assert child(tmp_path / "run", kill_after=draw.uniform(0.0, 0.12)) in (0, -signal.SIGKILL)
-    assert child(tmp_path / "run") == 0
-    same(Run.open(tmp_path / "run"), whole)
+@pytest.mark.parametrize("workers", [0, 2])
+def test_killed_ten_times_at_random_moments(tmp_path: Path, whole: Run, workers: int) -> None:
+    draw, folder = random.Random(4), tmp_path / "run"
+    ended = [child(folder, f"workers={workers}", kill_after=draw.uniform(0.0, 0.04)) for _ in range(10)]
+    assert set(ended) <= {0, -signal.SIGKILL}
+    assert ended.count(-signal.SIGKILL) >= 5
+    assert child(folder, f"workers={workers}") == 0
+    same(Run.open(folder), whole)
 
 
 def test_patience_survives(tmp_path: Path) -> None:
