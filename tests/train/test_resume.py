@@ -35,7 +35,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def child(folder: Path, *options: str, kill_after: float | None = None) -> int:
-    """Train (or continue) in a process of its own, killed so many seconds after it wrote its first row; how it ended."""
+    """Train (or continue) in a process of its own, killed so long after it wrote its first row; how it ended."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -95,6 +95,32 @@ def test_killed_ten_times_at_random_moments(tmp_path: Path, whole: Run, workers:
     assert ended.count(-signal.SIGKILL) >= 5
     assert child(folder, f"workers={workers}") == 0
     same(Run.open(folder), whole)
+
+
+def test_two_processes_do_not_train_one_run(tmp_path: Path, whole: Run) -> None:
+    run, pids = Run.create(tmp_path / "run", ToySpec()), []
+
+    def second() -> bool:
+        """Asked before every step: once, another process tries the same run."""
+        if not pids:
+            reads, writes = os.pipe()
+            pids.append(os.fork())
+            if not pids[0]:
+                try:
+                    fit(Toy(), SETTINGS, run)
+                except InputError as refused:
+                    os.write(writes, str(refused).encode())
+                finally:
+                    os._exit(0)
+            os.close(writes)
+            os.waitpid(pids[0], 0)
+            told.append(os.read(reads, 1000).decode())
+        return False
+
+    told: list[str] = []
+    fit(Toy(), SETTINGS, run, stop=second)
+    assert told == [f"{run.folder} is being trained by process {os.getpid()}: wait for it, or stop it first."]
+    same(run, whole)
 
 
 def test_patience_survives(tmp_path: Path) -> None:

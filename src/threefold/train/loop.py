@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,8 +72,12 @@ def fit(
 
     A stopped or killed run, continued from its last checkpoint, gives the same losses and weights to the bit.
     """
-    progress = progress or Silent()
-    session = _prepare(task, train, run, world)
+    with run.held() if world.first else nullcontext():
+        return _fit(_prepare(task, train, run, world), begin, progress or Silent(), stop)
+
+
+def _fit(session: Session, begin: str | None, progress: Progress, stop: Callable[[], bool]) -> Row:
+    run, world = session.run, session.world
     saved = run.shelf.load(begin) if begin else None
     done = _continue(session, saved) if saved else 0
     world.meet()

@@ -1,6 +1,6 @@
 """A run's folder: what was asked, where it ran, what was measured, and what can be continued or used.
 
-recipe.json  data.json  assets.json  environment.json  metrics.jsonl  samples.json  checkpoints/  ranks/<n>  done
+recipe.json  data.json  assets.json  environment.json  metrics.jsonl  samples.json  checkpoints/  ranks/<n>  done  lock
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Self, TextIO
 
 from threefold.errors import InputError, require
 from threefold.specs.base import Spec
@@ -57,6 +59,27 @@ class Run:
         """Remove what `create` made, if nothing was measured: a recipe that cannot be built leaves no folder behind."""
         if not self.rows() and not self.shelf.names("last"):
             shutil.rmtree(self.folder)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Until the block ends, no other process trains here. The system lets go of it however this process dies."""
+        with (self.folder / "lock").open("a+") as file:
+            if sys.platform != "win32":
+                self._lock(file)
+            yield
+
+    def _lock(self, file: TextIO) -> None:
+        import fcntl
+
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not kept by a killed parent's workers
+        except OSError:
+            file.seek(0)
+            who = f"process {file.read().strip()}"
+            raise InputError(f"{self.folder} is being trained by {who}: wait for it, or stop it first.") from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
 
     @property
     def recipe(self) -> Row:
