@@ -13,13 +13,20 @@ import pytest
 
 from threefold.claims import experiments, find
 from threefold.claims.claim import Claim, Outcome
-from threefold.claims.experiments import catalogue
+from threefold.claims.experiments import catalogue, recorded, rows
+from threefold.claims.experiments import experiment as experiments_module
 from threefold.claims.experiments.experiment import Experiment, at, finished, flat, paired, plain
+from threefold.claims.experiments.recorded import Session
 from threefold.errors import InputError
 from threefold.recipes.sentiment import SentimentRecipe
 from threefold.specs.base import MixerSpec
 from threefold.specs.recurrent import GRU, LSTM
 from threefold.train.record import Run
+
+
+@pytest.fixture(autouse=True)
+def nothing_comes_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments_module, "sessions", dict)
 
 
 def record(folder: Path, mixer: MixerSpec, seed: int, *, accuracy: float, lr: float | None = None) -> None:
@@ -34,7 +41,7 @@ def record(folder: Path, mixer: MixerSpec, seed: int, *, accuracy: float, lr: fl
         {"kind": "test", "step": 1, "accuracy": accuracy, "f1": accuracy, "loss": 0.5, "per_class": classes},
     ]
     (run.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run.finish({"seconds": 1.0})
+    run.finish({"seconds": 1.0, "processor_seconds": 1.0})
 
 
 def runs(folder: Path, gru: Callable[[int], float], seeds: int = 5) -> Path:
@@ -58,6 +65,41 @@ def test_each_names_recipe_measure_seeds_and_rule(claim: Claim, tmp_path: Path) 
     assert any(f"(recipe {experiment.recipe}): " in says for experiment in catalogue.EXPERIMENTS)
     limits = claim.evidence(tmp_path).limits
     assert "`threefold compare " in limits or "`threefold claims " in limits
+
+
+def test_what_was_recorded_answers_until_there_are_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {str(seed): 0.02 + 0.001 * seed for seed in range(5)}
+    session = Session("2026-01-02", "a machine, 2 cores", "0.1.0", "abc1234", 10, 3.0, {rows.ACCURACY.what: values})
+    monkeypatch.setattr(experiments_module, "sessions", lambda: {"E1": session})
+    claim = find("000-1.1-acc")
+    verdict = claim.evidence(tmp_path / "none")
+    assert verdict.outcome is Outcome.FALSE  # 0.02 and more apart, and 0.01 was allowed
+    assert "refuted by E1 on 2026-01-02 (10 runs, 3 processor minutes, a machine, 2 cores, threefold" in verdict.limits
+    assert "runs it again" in verdict.limits and "0.02, 0.021, 0.022" in verdict.limits
+    runs(tmp_path / "few", lambda seed: 0.9, seeds=2)
+    assert f"2 of 5 seeds are recorded under {tmp_path / 'few'}" in claim.evidence(tmp_path / "few").limits
+    assert claim.evidence(runs(tmp_path / "own", lambda seed: 0.9)).outcome is Outcome.TRUE
+    assert find("E1-prf").evidence(tmp_path / "none").outcome is Outcome.NOT_RUN  # another question, not recorded
+
+
+def test_sessions_are_kept_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.json")
+    recorded.sessions.cache_clear()
+    one, two = (Session("2026-01-02", "m", "0", "c", 1, 1.0, {"q": {"0": value}}) for value in (1.0, 2.0))
+    recorded.keep({"E1": one})
+    recorded.keep({"E2": two})
+    assert recorded.sessions() == {"E1": one, "E2": two}
+    monkeypatch.undo()
+    recorded.sessions.cache_clear()
+
+
+@pytest.mark.parametrize(("id", "session"), recorded.sessions().items(), ids=lambda value: str(value)[:10])
+def test_what_comes_along_answers_every_question_of_its_experiment(id: str, session: Session) -> None:
+    experiment = next(experiment for experiment in catalogue.EXPERIMENTS if experiment.id == id)
+    assert session.answers.keys() == {question.what for question in rows.QUESTIONS if question.experiment is experiment}
+    assert all(answer.keys() == {str(seed) for seed in range(5)} for answer in session.answers.values())
+    assert session.runs == 5 * len(experiment.arms)
+    assert session.commit and not session.commit.endswith("+")
 
 
 def test_too_few_seeds_are_not_enough(tmp_path: Path) -> None:

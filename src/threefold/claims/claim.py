@@ -215,12 +215,17 @@ class Claim:
     def evidence(self, runs: Path = RUNS) -> Verdict:
         """Compute the numbers now and weigh them; what only runs can decide is read from `runs`.
 
-        A definition or a blank has no numbers, and says so.
+        A definition or a blank has no numbers, and says so. Whatever is drawn, a layer's weights too, is drawn alike
+        each time, so that a verdict that moves has a reason.
         """
         if self.collect is None:
             return Verdict(self.recorded or Outcome.DEFINITION)
+        import torch  # here, because statements can be listed without it
+
         evidence = Evidence(runs=runs)
-        result = self.collect(evidence)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            result = self.collect(evidence)
         return result if isinstance(result, Verdict) else evidence.verdict()
 
     @property

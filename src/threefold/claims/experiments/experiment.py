@@ -1,18 +1,20 @@
 """What only runs can decide: which runs, what is measured on them, and the rule that turns seeds into a verdict.
 
 At least five seeds, paired; the statement is supported if the 95% bootstrap interval of the paired difference lies on
-its side, refuted if it lies on the other, undecided otherwise. Nothing here trains: verdicts are read from run folders.
+its side, refuted if it lies on the other, undecided otherwise. Nothing here trains: verdicts are read from run folders,
+and, where there are none, from what was measured when the authors ran the same commands (recorded.json).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from threefold.claims.claim import Evidence, Number, Outcome, Side, Verdict
+from threefold.claims.experiments.recorded import sessions
 from threefold.errors import InputError
 from threefold.specs.base import Spec
 from threefold.train.metrics import Interval, bootstrap
@@ -65,8 +67,8 @@ class Finished:
 
     @property
     def seconds(self) -> float:
-        """Time spent in training."""
-        return float((self.run.done or {})["seconds"])
+        """Time of the processor spent in training, which other work on the machine does not stretch."""
+        return float((self.run.done or {})["processor_seconds"])
 
     @property
     def gap(self) -> float:
@@ -107,29 +109,34 @@ class Question:
         return {1: Outcome.TRUE, -1: Outcome.FALSE, 0: Outcome.UNDECIDED}[interval.decides()]
 
     def verdict(self, runs: Path) -> Verdict:
-        """What the records under a folder say."""
+        """What the records under a folder say; where it holds too few, what the records say that come along."""
         experiment = self.experiment
         if experiment.needs:
             return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {experiment.needs}")
         pairs = paired(experiment, runs)
-        if len(pairs) < experiment.seeds:
-            have = f"{len(pairs)} of {experiment.seeds} seeds are recorded; " if pairs else ""
-            return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {have}not run yet: {experiment.how} runs it.")
-        differences = [self.measure(pair) for pair in pairs.values()]
+        if len(pairs) >= experiment.seeds:
+            return self._judged([self.measure(pair) for pair in pairs.values()], experiment.id)
+        have = f"{len(pairs)} of {experiment.seeds} seeds are recorded under {runs}; " if pairs else ""
+        if (session := sessions().get(experiment.id)) and self.what in session.answers:
+            values = list(session.answers[self.what].values())
+            return self._judged(values, f"{experiment.id} on {session}", f" {have}{experiment.how} runs it again.")
+        return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {have}not run yet: {experiment.how} runs it.")
+
+    def _judged(self, differences: Sequence[float], by: str, more: str = "") -> Verdict:
         interval = bootstrap(differences)
         outcome = self.decide(interval)
         rule = "> 0" if self.within is None else f"within ±{self.within:g}"
         low, high = f"{interval.low:.4g}", f"{interval.high:.4g}"
         told = {Outcome.TRUE: "supported", Outcome.FALSE: "refuted"}.get(outcome, "undecided")
         number = Number(
-            f"{self.what}, mean of {len(pairs)} seeds",
+            f"{self.what}, mean of {len(differences)} seeds",
             interval.mean,
             f"{rule}; 95% interval {low} to {high}",
             outcome is Outcome.TRUE,
             Side.SAID,
         )
         each = ", ".join(f"{difference:.4g}" for difference in differences)
-        return Verdict(outcome, (number,), limits=f"{told} by {experiment.id}; per seed: {each}.")
+        return Verdict(outcome, (number,), limits=f"{told} by {by}; per seed: {each}.{more}")
 
 
 def asked(*questions: Question) -> Callable[[Evidence], Verdict]:

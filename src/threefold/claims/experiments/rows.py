@@ -32,9 +32,33 @@ POOL_GAP = Question(c.E9, "test − training loss, stride − pool", m.wider_gap
 RATE = Question(c.E9_RATES, "test accuracy at 0.01 − the best of the others", m.best_rate("0.01", ("0.1", "0.001")))
 
 
+SINUSOIDAL_FAR = Question(c.E6, "sinusoidal: loss(L) + 0.05 − loss(2L)", m.kept_at("sinusoidal", 2))
+ABSOLUTE_IN = Question(c.E6, "test loss in range, none − sinusoidal", m.difference("loss", "none", "sinusoidal"))
+ROPE_FAR = Question(c.E6, "RoPE: loss(L) + 0.05 − loss(2L)", m.kept_at("RoPE", 2))
+ALIBI_FAR = Question(c.E6, "ALiBi: loss(L) + 0.05 − loss(8L)", m.kept_at("ALiBi", 8))
+FADES = Question(c.E8, "mean |score| near − far, keys shuffled", m.fades)
+OVERHEAD = Question(c.E8B, "overhead of RoPE − 5 %", m.overhead("RoPE", "none", 0.05))
+CAPACITY_GAP = Question(c.E13, "test − training loss, 224,892 − 168,572 parameters", m.wider_gap("1", "0"))
+LSTM_DECODER = Question(
+    c.E10, "LSTM decoder: Jaccard − 0.5036", m.distance_from("LSTM", "jaccard", 0.503583607220501), within=0.05
+)
+ATTENTION_DECODER = Question(c.E10, "smallest of the four advantages over the LSTM decoder", m.all_four)
+SERIES = Question(c.E12, "test loss, 1.01 softmax − series", m.within_percent("softmax", "series"))
+ORDER = Question(
+    c.E15, "accuracy without mask, positions − none", m.difference("accuracy", "all, positions", "all, none")
+)
+MASK = Question(
+    c.E15, "accuracy without positions, causal − all", m.difference("accuracy", "causal, none", "all, none")
+)
+
+
 def near(arm: str, accuracy: float) -> Question:
     """Whether a net reaches the accuracy that was reported, to a point."""
     return Question(c.E9, f"{arm}: test accuracy − {accuracy}", m.distance_from(arm, "accuracy", accuracy), within=0.01)
+
+
+POOL_001, POOL_004, STRIDE_004 = near("pool", 0.86), near("pool", 0.8280), near("stride", 0.8147)
+QUESTIONS = tuple(value for value in list(vars().values()) if isinstance(value, Question))
 
 
 RECURRENT = (
@@ -50,7 +74,7 @@ POSITIONS = (
     row(
         "003-4.1-fix-extra",
         "periodic functions help to extrapolate beyond training positions",
-        Question(c.E6, "sinusoidal: loss(L) + 0.05 − loss(2L)", m.kept_at("sinusoidal", 2)),
+        SINUSOIDAL_FAR,
     ),
     row("003-4.1-fix-flex", "fixed encodings are less flexible and may be sub-optimal", LEARNED_BETTER),
     row("003-4.1-lrn-adapt/perf", "learned encodings adapt to the data, potentially performing better", LEARNED_BETTER),
@@ -58,16 +82,14 @@ POSITIONS = (
     row(
         "003-4.1-abs-simple",
         "absolute encodings are simple, and effective for short sequences",
-        Question(c.E6, "test loss in range, none − sinusoidal", m.difference("loss", "none", "sinusoidal")),
+        ABSOLUTE_IN,
     ),
     row("003-4.1-rel-ctx", "relative encodings give richer context", RELATIVE_IN),
     row("003-4.1-rel-long", "relative encodings handle long sequences better", RELATIVE_FAR),
     row(
         "003-5.4-bad",
         "order-blindness is undesirable, because word order matters",
-        Question(
-            c.E15, "accuracy without mask, positions − none", m.difference("accuracy", "all, positions", "all, none")
-        ),
+        ORDER,
     ),
 )
 IMAGES = (
@@ -75,15 +97,15 @@ IMAGES = (
         "001-2.1",
         "best learning rate 0.01, final loss about 0.55, accuracy 0.86 (split not named)",
         RATE,
-        near("pool", 0.86),
+        POOL_001,
     ),
     row(
         "001-2.3-cap",
         "more parameters give more capacity and more overfitting (moot there: counts are equal by design)",
-        Question(c.E13, "test − training loss, 224,892 − 168,572 parameters", m.wider_gap("1", "0")),
+        CAPACITY_GAP,
     ),
-    row("004-2.1", "best learning rate 0.01, final test accuracy 0.8280", RATE, near("pool", 0.8280)),
-    row("004-2.2", "without max-pooling 0.8147, slightly worse", near("stride", 0.8147), POOL_BETTER),
+    row("004-2.1", "best learning rate 0.01, final test accuracy 0.8280", RATE, POOL_004),
+    row("004-2.2", "without max-pooling 0.8147, slightly worse", STRIDE_004, POOL_BETTER),
     row("004-2.3-over", "max-pooling helps against overfitting", POOL_GAP),
     row("004-2.3-acc", "hence max-pooling has better test accuracy", POOL_BETTER),
     row(
@@ -98,14 +120,12 @@ SPEECH = (
     row(
         "001-3.1",
         "LSTM decoder: Jaccard 0.5036, cosine 0.6694, Damerau–Levenshtein 0.2736, loss 1.669",
-        Question(
-            c.E10, "LSTM decoder: Jaccard − 0.5036", m.distance_from("LSTM", "jaccard", 0.503583607220501), within=0.05
-        ),
+        LSTM_DECODER,
     ),
     row(
         "001-3.2",
         "attention decoder: Jaccard 0.7637, cosine 0.8647, Damerau–Levenshtein 0.6314, loss 1.161: better on all four",
-        Question(c.E10, "smallest of the four advantages over the LSTM decoder", m.all_four),
+        ATTENTION_DECODER,
     ),
 )
 OWN = (
@@ -114,33 +134,31 @@ OWN = (
     row(
         "E6-flex",
         "RoPE keeps its quality beyond the training length (003-4.2-flex)",
-        Question(c.E6, "RoPE: loss(L) + 0.05 − loss(2L)", m.kept_at("RoPE", 2)),
+        ROPE_FAR,
     ),
     row(
         "E6-alibi",
         "ALiBi keeps its quality at eight times the training length",
-        Question(c.E6, "ALiBi: loss(L) + 0.05 − loss(8L)", m.kept_at("ALiBi", 8)),
+        ALIBI_FAR,
     ),
     row(
         "E8",
         "in a trained model RoPE's scores fade with distance (003-4.2-decay)",
-        Question(c.E8, "mean |score| near − far, keys shuffled", m.fades),
+        FADES,
     ),
     row(
         "E8b",
         "RoPE costs more than 5 % of training time (000-4.2-speed, 003-4.1-rel-cost)",
-        Question(c.E8B, "overhead of RoPE − 5 %", m.overhead("RoPE", "none", 0.05)),
+        OVERHEAD,
     ),
     row(
         "E12",
         "degree-2 attention trained from scratch is within 1 % of softmax in loss (001-1.3)",
-        Question(c.E12, "test loss, 1.01 softmax − series", m.within_percent("softmax", "series")),
+        SERIES,
     ),
     row(
         "E15-mask",
         "a causal mask alone tells order: without positions it beats no mask (003-5.4-noPE)",
-        Question(
-            c.E15, "accuracy without positions, causal − all", m.difference("accuracy", "causal, none", "all, none")
-        ),
+        MASK,
     ),
 )
