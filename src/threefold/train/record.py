@@ -73,10 +73,12 @@ class Run:
 
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not kept by a killed parent's workers
-        except OSError:
+        except (BlockingIOError, PermissionError):
             file.seek(0)
             who = f"process {file.read().strip()}"
             raise InputError(f"{self.folder} is being trained by {who}: wait for it, or stop it first.") from None
+        except OSError:
+            return  # a file system without locks
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
