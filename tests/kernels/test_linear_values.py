@@ -89,6 +89,17 @@ def test_every_map_on_every_instruction_set(features, isa: str) -> None:
         judge(Case(features, T=21, K=9, V=34), F64)
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("large", [1, 1 << 62], ids=["streamed", "cached"])
+def test_results_past_the_caches_or_not(monkeypatch: pytest.MonkeyPatch, large: int, isa: str) -> None:
+    monkeypatch.setattr("threefold.kernels.linear.LARGE", large)
+    with forced(isa):
+        for V in (4, 16, 34, 64, 80):  # some rows are whole registers of every kind, some of no kind
+            judge(Case(K=16, V=V, T=21, B=1, H=1), F32)
+            judge(Case(V=V, decay=True, masked=True), F32)
+            judge(Case(V=V, decay=True, masked=True, normalised=False), F64)
+
+
 @pytest.mark.parametrize(("B", "H"), [(1, 1), (1, 3), (3, 5)])
 def test_any_number_of_threads_gives_the_same_numbers(B: int, H: int) -> None:
     case = Case(T=300, K=16, V=64, B=B, H=H)

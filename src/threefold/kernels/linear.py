@@ -93,7 +93,7 @@ def run(
     if watched(*given):
         y, _, memory, mass, bad = torch.ops.threefold.linear.default(*given, *rest)
     else:
-        y, _, memory, mass, bad = _forward(*given, *rest, read_again=False)
+        y, _, memory, mass, bad = _forward(*given, *rest, learning=False)
     tokens = state.tokens + (q.shape[1] if valid is None else valid.sum(1))
     return y, LinearState(memory, mass, tokens, state.nonpositive + bad)
 
@@ -146,7 +146,7 @@ def _call(name: str, given: tuple[Tensor, ...], options: tuple[Any, ...], writte
 
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, memory: Tensor, mass: Tensor, valid: Tensor | None, rates: Tensor | None,
-    activation: int, degree: int, scale: float, *, read_again: bool = True,
+    activation: int, degree: int, scale: float, *, learning: bool = True,
 ) -> Outputs:  # fmt: skip
     q, k, v, memory, mass = _rows(q), _rows(k), _rows(v), memory.contiguous(), mass.contiguous()
     valid = valid if valid is None else valid.contiguous()
@@ -157,7 +157,8 @@ def _forward(
     work = memory.numel() * length
     threads, slices, group = shares(batch, heads, -(-v.shape[-1] // 16), work, torch.get_num_threads())
     written = {"y": y, "n": n, "S": S, "z": z, "bad": bad}
-    options = (valid, rates, activation, degree, scale, slices, group, threads, not read_again or y.nbytes >= LARGE)
+    streams = not learning or y.nbytes >= LARGE  # backward reads y again; a projection is as fast either way
+    options = (valid, rates, activation, degree, scale, slices, group, threads, streams)
     _call("step" if length == 1 else "forward", (q, k, v, memory, mass), options, written)
     return y, n, S, z, bad
 

@@ -17,7 +17,7 @@ struct Call {
     int64_t B, T, H, K, V, F;
     int64_t activation, degree;  // degree 0: an inner-product map
     int64_t normalised, threads, slices, heads;  // heads: how many a task takes
-    int64_t streams;       // results go past the caches, for nobody will read them soon
+    int64_t streams;       // results go past the caches
     double scale;          // on q, before the activation
     const double* rates;   // (H): the state fades by exp(-rate) a token; null: it does not
     const uint8_t* valid;  // (B, T); null: all
