@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.train.toy import equal, measured, weights
 from threefold.cli.main import run as threefold
+from threefold.recipes.toys import CopyRecipe
 from threefold.specs.recurrent import GRU
-from threefold.train.files import fingerprint
+from threefold.train.files import fingerprint, read_json
 from threefold.train.record import Run
 
 SMALL = ["--train.steps", "6", "--train.evaluate-every", "3", "--model.layers", "1", "--model.width", "16"]
@@ -177,6 +179,41 @@ def test_resume_names_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "use it with --checkpoint best-3" in capsys.readouterr().err
     assert threefold(["resume", str(tmp_path)]) == 2
     assert "is not a run" in capsys.readouterr().err
+
+
+def test_two_begun_at_once_get_a_folder_each(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "threefold", "train", "copy", *SMALL, "--progress", "none"]
+    started = [subprocess.Popen(command, cwd=tmp_path) for _ in range(2)]
+    assert [process.wait() for process in started] == [0, 0]
+    one, two = (Run.open(tmp_path / "runs" / name) for name in ("copy", "copy-2"))
+    assert one.done and two.done and equal(weights(one), weights(two))
+
+
+def test_a_run_that_ended_while_resume_made_ready_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained(tmp_path / "run")
+    (run.folder / "done").unlink()
+    before, original = measured(run), CopyRecipe.task
+    run.rewind(3)
+
+    def late(recipe: CopyRecipe, *given: Any) -> Any:
+        monkeypatch.setattr(CopyRecipe, "task", original)
+        assert threefold(["resume", str(run.folder), "--progress", "none"]) == 0  # another one, meanwhile
+        return original(recipe, *given)
+
+    monkeypatch.setattr(CopyRecipe, "task", late)
+    assert threefold(["resume", str(run.folder), "--progress", "none"]) == 0
+    assert run.done and measured(run) == before and run.newest == "last-6"
+    assert len(read_json(run.folder / "environment.json")["sessions"]) == 2
+
+
+def test_what_is_done_continues_from_where_it_is_told_to(tmp_path: Path) -> None:
+    run = trained(tmp_path / "run", "--train.save-every", "3")
+    before = measured(run)
+    assert threefold(["resume", str(run.folder), "--from", "last-3", "--progress", "none"]) == 0
+    assert measured(run) == before
+    assert read_json(run.folder / "environment.json")["sessions"][-1]["from_step"] == 3
 
 
 def test_other_data_is_not_continued_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,11 @@
 """Two processes are one process with twice the batch, however the model is spread; and they survive a kill."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,9 @@ import pytest
 import torch
 
 from tests.train.test_resume import same
-from tests.train.toy import equal, main, weights
+from tests.train.toy import ToySpec, equal, main, weights
 from threefold.errors import InputError
+from threefold.train.hold import holding
 from threefold.train.launch import launch
 from threefold.train.record import Run
 
@@ -123,6 +126,41 @@ def test_torchrun_and_the_marks(tmp_path: Path) -> None:
     assert launch(run, 2, "tests.train.toy", [str(run.folder)]) == 0
     assert run.left() == 2
     assert equal(weights(run), weights(Run.open(tmp_path / "forked")))
+
+
+@slow
+def test_torchrun_killed_at_random_steps(tmp_path: Path) -> None:
+    """Each time both processes die in a step, with two data workers each; the last start runs to the end."""
+    assert forked(tmp_path / "whole", 2) == [0, 0]
+    draw, run = random.Random(7), Run(tmp_path / "run")
+    run.folder.mkdir()
+    for _ in range(4):
+        assert launch(run, 2, "tests.train.toy", [str(run.folder), "workers=2", f"kill={draw.randint(4, 9)}"]) != 0
+    assert run.newest is not None and run.done is None
+    assert launch(run, 2, "tests.train.toy", [str(run.folder), "workers=2"]) == 0
+    same(run, Run.open(tmp_path / "whole"))
+
+
+def test_a_run_that_is_held_is_not_launched_and_keeps_its_marks(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", ToySpec())
+    run.leave(0)
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            with holding(run.folder):
+                os.write(writes, b"x")
+                time.sleep(60)
+        finally:
+            os._exit(0)
+    os.read(reads, 1)
+    try:
+        with pytest.raises(InputError, match=f"is being trained by process {pid} on "):
+            launch(run, 2, "tests.train.toy", [str(run.folder)])
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert run.left() == 1
 
 
 @pytest.mark.parametrize(("code", "marks", "answer"), [(0, 2, 0), (1, 2, 0), (0, 1, 1), (3, 1, 3)])

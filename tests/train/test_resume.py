@@ -1,6 +1,7 @@
 """A run that is killed anywhere and resumed gives the same bits as one that was not."""
 
 import os
+import platform
 import random
 import signal
 import time
@@ -14,6 +15,8 @@ import torch
 from tests.train.toy import SETTINGS, Toy, ToySpec, equal, main, measured, weights
 from threefold.errors import InputError
 from threefold.train.checkpoint import DamageError
+from threefold.train.files import read_json
+from threefold.train.hold import LOCK, holding
 from threefold.train.loop import fit
 from threefold.train.record import Run
 
@@ -34,8 +37,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def child(folder: Path, *options: str, kill_after: float | None = None) -> int:
-    """Train (or continue) in a process of its own, killed so long after it wrote its first row; how it ended."""
+def child(folder: Path, *options: str, kill_at: int | None = None, after: float = 0.0) -> int:
+    """Train (or continue) in a process of its own, killed some time after it told of step `kill_at`; how it ended."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -46,16 +49,24 @@ def child(folder: Path, *options: str, kill_after: float | None = None) -> int:
             os._exit(0)
         finally:
             os._exit(1)
-    if kill_after is None:
+    if kill_at is None:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    rows, begun = folder / "metrics.jsonl", time.time_ns()
-    while not (found := os.waitpid(pid, os.WNOHANG))[0] and not (rows.exists() and rows.stat().st_mtime_ns > begun):
-        time.sleep(0.001)  # it has not come to its first step
-    if not found[0]:
-        time.sleep(kill_after)
+    begun, patience = time.time_ns(), time.monotonic() + 60
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0] and reached(folder, begun) < kill_at:
+        assert time.monotonic() < patience, f"step {kill_at} does not come"
+        time.sleep(0.001)
+    if not ended[0]:
+        time.sleep(after)
         os.kill(pid, signal.SIGKILL)
-        found = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(found[1])
+        ended = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def reached(folder: Path, begun: int) -> int:
+    """The last step that a run has told of since `begun`."""
+    path = folder / "metrics.jsonl"
+    fresh = path.exists() and path.stat().st_mtime_ns > begun
+    return max((row["step"] for row in Run(folder).rows("train")), default=0) if fresh else 0
 
 
 def same(run: Run, whole: Run) -> None:
@@ -89,12 +100,16 @@ def test_killed_in_a_write(tmp_path: Path, whole: Run, number: int) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_killed_ten_times_at_random_moments(tmp_path: Path, whole: Run, workers: int) -> None:
-    draw, folder = random.Random(4), tmp_path / "run"
-    ended = [child(folder, f"workers={workers}", kill_after=draw.uniform(0.0, 0.04)) for _ in range(10)]
-    assert set(ended) <= {0, -signal.SIGKILL}
-    assert ended.count(-signal.SIGKILL) >= 5
-    assert child(folder, f"workers={workers}") == 0
-    same(Run.open(folder), whole)
+    draw, run, ended = random.Random(4), Run(tmp_path / "run"), []
+    for _ in range(10):
+        kept = int(run.newest.split("-")[1]) if run.newest else 0
+        at = kept + draw.randint(1, 9)
+        ended.append(child(run.folder, f"workers={workers}", kill_at=at, after=draw.uniform(0.0, 0.01)))
+    assert set(ended) <= {0, -signal.SIGKILL} and ended.count(-signal.SIGKILL) >= 7
+    assert child(run.folder, f"workers={workers}") == 0
+    begun = {session["from_step"] for session in read_json(run.folder / "environment.json")["sessions"]}
+    assert len(begun) >= 5, f"continued from {sorted(begun)} only"
+    same(run, whole)
 
 
 def test_two_processes_do_not_train_one_run(tmp_path: Path, whole: Run) -> None:
@@ -119,8 +134,29 @@ def test_two_processes_do_not_train_one_run(tmp_path: Path, whole: Run) -> None:
 
     told: list[str] = []
     fit(Toy(), SETTINGS, run, stop=second)
-    assert told == [f"{run.folder} is being trained by process {os.getpid()}: wait for it, or stop it first."]
+    who = f"process {os.getpid()} on {platform.node()}"
+    assert told == [f"{run.folder} is being trained by {who}: wait for it, or stop it first."]
     same(run, whole)
+    assert not (run.folder / LOCK).exists()
+
+
+def test_a_folder_is_held_until_the_outermost_block_ends(tmp_path: Path) -> None:
+    def free() -> bool:
+        """Whether another process could hold it."""
+        pid = os.fork()
+        if not pid:
+            try:
+                with holding(tmp_path):
+                    os._exit(0)
+            finally:
+                os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    with holding(tmp_path):
+        with holding(tmp_path):
+            assert not free()
+        assert not free()
+    assert free()
 
 
 def test_patience_survives(tmp_path: Path) -> None:

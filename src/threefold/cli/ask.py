@@ -107,7 +107,13 @@ def _write(text: str) -> None:
 
 
 def free_folder(name: str) -> Path:
-    """runs/<name>, or with the first number that is free behind it."""
-    runs = Path("runs")
-    numbers = [""] + [f"-{number}" for number in range(2, 100_000)]
-    return next(runs / f"{name}{number}" for number in numbers if not (runs / f"{name}{number}").exists())
+    """runs/<name>, or with the first number that is free behind it: made, so that nobody else gets it."""
+    number = 1
+    while True:
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

@@ -36,28 +36,30 @@ def run(argv: list[str]) -> int:
     from threefold.cli.train import go, several
     from threefold.errors import require
     from threefold.recipes.saved import recipe_of
+    from threefold.train.hold import holding
     from threefold.train.record import Run
     from threefold.train.world import joined, launched
 
     opened = Run.open(options.run)
-    if opened.done:
+    if opened.done and not options.begin:
         sys.stdout.write(f"{opened.folder} is done: {opened.done['reason']} at step {opened.done['step']}.\n")
         return 0
-    recipe = recipe_of(opened)
-    begin = options.begin or next(iter(opened.shelf.names("last")), None)
+    begin = options.begin or opened.newest
     require(
         not (begin or "").startswith("best-"),
         f"--from {begin}: it holds weights only; continue from {' or '.join(opened.shelf.names('last'))}.",
     )
-    before = opened.shelf.load(begin).state["processes"] if begin else 1
-    processes = options.processes or before
+    processes = options.processes or (opened.shelf.load(begin).state["processes"] if begin else 1)
     if processes > 1 and not launched():
-        words = ["--progress", options.progress, *(["--from", begin] if options.begin and begin else [])]
+        words = ["--progress", options.progress, *(["--from", options.begin] if options.begin else [])]
         return several(opened, processes, words)
+    recipe = recipe_of(opened)
     task = recipe.task()
-    require(
-        opened.assets in (None, task.assets()),
-        f"the training data is no longer what {opened.folder} was trained on: its vocabulary or labels differ.",
-    )
-    with joined() as world:
-        return go(opened, task, recipe.train, begin, options.progress, world)
+    with joined() as world, holding(opened.folder, world):
+        require(
+            opened.assets in (None, task.assets()),
+            f"the training data is no longer what {opened.folder} was trained on: its vocabulary or labels differ.",
+        )
+        if opened.done and not options.begin:  # meanwhile
+            return 0
+        return go(opened, task, recipe.train, options.begin or opened.newest, options.progress, world)

@@ -42,27 +42,29 @@ def run(argv: list[str]) -> int:
     rest = argv if argv[0] == ASK_FLAGS else argv[1:]
     says = f"{kind.says}\n\nExample: threefold train {kind.name} --train.epochs 3"
     asked = parse_recipe(options(kind, *OTHERS, says=says), rest, f"train {kind.name}")
+    from threefold.train.hold import holding
+    from threefold.train.loop import DivergenceError
     from threefold.train.record import Run
     from threefold.train.world import joined, launched
 
-    folder = asked.run or free_folder(kind.name)
     if not launched():
         task = None if asked.processes > 1 else asked.recipe.task()
-        created = Run.create(folder, asked.recipe)
+        created = Run.create(asked.run or free_folder(kind.name), asked.recipe)
         if task is None:
             return several(created, asked.processes, ["--progress", asked.progress])
-        try:
-            return go(created, task, asked.recipe.train, None, asked.progress)
-        except InputError:
-            created.forget()
-            raise
+        with holding(created.folder):
+            try:
+                return go(created, task, asked.recipe.train, None, asked.progress)
+            except DivergenceError:
+                raise
+            except InputError:
+                created.forget()
+                raise
     with joined() as world:
-        folder = world.tell(folder)
-        if world.first:
-            Run.create(folder, asked.recipe)
-        world.meet()
-        opened = Run.open(folder)
-        return go(opened, asked.recipe.task(), asked.recipe.train, None, asked.progress, world)
+        made = Run.create(asked.run or free_folder(kind.name), asked.recipe).folder if world.first else None
+        opened = Run.open(world.tell(made))
+        with holding(opened.folder, world):
+            return go(opened, asked.recipe.task(), asked.recipe.train, None, asked.progress, world)
 
 
 def several(run: Run, processes: int, words: list[str]) -> int:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from threefold.errors import require
+from threefold.train.hold import holding
 from threefold.train.record import Run
 
 
@@ -17,7 +18,8 @@ def launch(run: Run, processes: int, module: str, words: list[str]) -> int:
     The exit code alone is not to be believed: gloo's threads can abort an interpreter whose work is all done.
     """
     require(processes >= 2, f"{processes} processes: give at least 2, or leave it out to train in this one.")
-    run.clear_marks()
+    with holding(run.folder):
+        run.clear_marks()
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m", module]
     threads = max(1, (os.cpu_count() or 1) // processes)
     environment = {"OMP_NUM_THREADS": str(threads)} | dict(os.environ)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,7 @@ from threefold.errors import InputError, require
 from threefold.train import chance, metrics
 from threefold.train.checkpoint import Saved
 from threefold.train.feed import Feed, Share, Steps
+from threefold.train.hold import holding
 from threefold.train.progress import Progress, Silent
 from threefold.train.record import Journal, Row, Run, note_session
 from threefold.train.settings import Train
@@ -72,7 +72,7 @@ def fit(
 
     A stopped or killed run, continued from its last checkpoint, gives the same losses and weights to the bit.
     """
-    with run.held() if world.first else nullcontext():
+    with holding(run.folder, world):
         return _fit(_prepare(task, train, run, world), begin, progress or Silent(), stop)
 
 

@@ -11,16 +11,15 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Self
 
 from threefold.errors import InputError, require
 from threefold.specs.base import Spec
 from threefold.train.checkpoint import Shelf
 from threefold.train.files import fingerprint, read_json, write, write_json
+from threefold.train.hold import LOCK, holding
 from threefold.train.progress import Progress, Row
 from threefold.train.task import Assets
 
@@ -36,13 +35,15 @@ class Run:
     def create(cls, folder: Path | str, recipe: Spec) -> Run:
         """A new folder for a recipe; an existing run is never overwritten."""
         run = cls(folder)
-        torn = [path.suffix == ".tmp" for path in run.folder.glob("*")]  # a creation that was killed left only these
-        require(
-            all(torn),
-            f"{run.folder} exists and is not empty: give another --run, or `threefold resume {run.folder}`.",
-        )
         run.folder.mkdir(parents=True, exist_ok=True)
-        write_json(run.folder / "recipe.json", recipe.to_dict())
+        with holding(run.folder):
+            # a creation that was killed left only these
+            torn = [path.suffix == ".tmp" or path.name == LOCK for path in run.folder.glob("*")]
+            require(
+                all(torn),
+                f"{run.folder} exists and is not empty: give another --run, or `threefold resume {run.folder}`.",
+            )
+            write_json(run.folder / "recipe.json", recipe.to_dict())
         return run
 
     @classmethod
@@ -59,29 +60,6 @@ class Run:
         """Remove what `create` made, if nothing was measured: a recipe that cannot be built leaves no folder behind."""
         if not self.rows() and not self.shelf.names("last"):
             shutil.rmtree(self.folder)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Until the block ends, no other process trains here. The system lets go of it however this process dies."""
-        with (self.folder / "lock").open("a+") as file:
-            if sys.platform != "win32":
-                self._lock(file)
-            yield
-
-    def _lock(self, file: TextIO) -> None:
-        import fcntl
-
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # unlike flock's, not kept by a killed parent's workers
-        except (BlockingIOError, PermissionError):
-            file.seek(0)
-            who = f"process {file.read().strip()}"
-            raise InputError(f"{self.folder} is being trained by {who}: wait for it, or stop it first.") from None
-        except OSError:
-            return  # a file system without locks
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
 
     @property
     def recipe(self) -> Row:
@@ -120,6 +98,11 @@ class Run:
     def environment(self) -> Row:
         """Machine, versions and threads of the last session."""
         return read_json(self.folder / "environment.json")["sessions"][-1]
+
+    @property
+    def newest(self) -> str | None:
+        """The checkpoint to continue from; None before the first."""
+        return next(iter(self.shelf.names("last")), None)
 
     @property
     def done(self) -> Row | None:
@@ -161,7 +144,8 @@ class Run:
         return found
 
     def rewind(self, step: int) -> None:
-        """Forget what was measured after `step`, before it is measured again."""
+        """Forget what was measured after `step`, before it is measured again; until then nothing is done."""
+        (self.folder / "done").unlink(missing_ok=True)
         rows = [row for row in self.rows() if row["step"] <= step and row["kind"] != "test"]
         write(self.folder / "metrics.jsonl", "".join(_line(row) for row in rows).encode())
         for name in (*self.shelf.names("last"), *self.shelf.names("best")):
