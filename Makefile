@@ -57,7 +57,7 @@ bench: $(READY)  ## time the mixers beside their peers (wants a quiet machine)
 	$(BIN)/python benchmarks/plot.py
 
 sanitize: $(READY)  ## the native kernels under AddressSanitizer and UBSan
-	$(BIN)/python -m pytest -m slow tests/kernels/test_sanitized.py
+	SANITIZE=1 $(BIN)/python -m pytest -m slow tests/kernels/test_sanitized.py
 
 docs: $(READY)  ## fill the generated parts of README and docs
 	$(BIN)/python docs/generate.py

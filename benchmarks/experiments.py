@@ -10,13 +10,13 @@ import argparse
 import shlex
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from threefold.claims.experiments.catalogue import EXPERIMENTS
 from threefold.claims.experiments.experiment import Experiment, Pair, paired
 from threefold.claims.experiments.recorded import Session, keep
 from threefold.claims.experiments.rows import QUESTIONS
+from threefold.train.record import Run
 
 RUNS = Path("runs")  # where the commands put them
 
@@ -30,15 +30,18 @@ def run(experiment: Experiment, jobs: int) -> None:
 
 
 def session(experiment: Experiment, pairs: dict[int, Pair]) -> Session:
-    """What the questions of an experiment found, and of which runs."""
+    """What the questions of an experiment found, and of which runs: of one version of the code, on one machine."""
     runs = [finished.run for pair in pairs.values() for finished in pair.values()]
-    about, git = runs[-1].environment, runs[-1].environment["git"]
+    told = {(_commit(run), _machine(run), run.environment["threefold"]) for run in runs}
+    if len(told) > 1:
+        sys.exit(f"{experiment.id}: its runs are not of one code and machine: {sorted(told)}. Run them anew.")
+    ((commit, machine, version),) = told
     seconds = sum((run.done or {})["processor_seconds"] for run in runs)
     return Session(
-        date=datetime.now(UTC).date().isoformat(),
-        machine=f"{about['machine']}, {about['cores']} cores",
-        threefold=about["threefold"],
-        commit=git["commit"][:7] + ("+" if git["changed"] else "") if git else "",
+        date=max(run.environment["started"] for run in runs)[:10],
+        machine=machine,
+        threefold=version,
+        commit=commit,
         runs=len(runs),
         processor_minutes=round(seconds / 60, 2),
         answers={
@@ -47,6 +50,15 @@ def session(experiment: Experiment, pairs: dict[int, Pair]) -> Session:
             if question.experiment is experiment
         },
     )
+
+
+def _commit(run: Run) -> str:
+    git = run.environment["git"]
+    return git["commit"][:7] + ("+" if git["changed"] else "") if git else ""
+
+
+def _machine(run: Run) -> str:
+    return f"{run.environment['machine']}, {run.environment['cores']} cores"
 
 
 def main() -> None:
@@ -60,7 +72,7 @@ def main() -> None:
         run(known[name], asked.jobs)
     found = {}
     for name in asked.names:
-        pairs = paired(known[name], RUNS)
+        _, pairs = paired(known[name], RUNS)
         if len(pairs) < known[name].seeds:
             sys.exit(f"{name}: {len(pairs)} of {known[name].seeds} seeds are finished; the same command continues.")
         found[name] = session(known[name], pairs)

@@ -76,8 +76,8 @@ def test_what_was_recorded_answers_until_there_are_runs(tmp_path: Path, monkeypa
     assert verdict.outcome is Outcome.FALSE  # 0.02 and more apart, and 0.01 was allowed
     assert "refuted by E1 on 2026-01-02 (10 runs, 3 processor minutes, a machine, 2 cores, threefold" in verdict.limits
     assert "runs it again" in verdict.limits and "0.02, 0.021, 0.022" in verdict.limits
-    runs(tmp_path / "few", lambda seed: 0.9, seeds=2)
-    assert f"2 of 5 seeds are recorded under {tmp_path / 'few'}" in claim.evidence(tmp_path / "few").limits
+    few = claim.evidence(runs(tmp_path / "few", lambda seed: 0.9, seeds=2))  # his own come first, and are too few
+    assert few.outcome is Outcome.NOT_RUN and f"2 of 5 seeds are recorded in {tmp_path / 'few'}" in few.limits
     assert claim.evidence(runs(tmp_path / "own", lambda seed: 0.9)).outcome is Outcome.TRUE
     assert find("E1-prf").evidence(tmp_path / "none").outcome is Outcome.NOT_RUN  # another question, not recorded
 
@@ -150,16 +150,26 @@ def test_runs_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
     runs(tmp_path, lambda seed: 0.9, seeds=5)
     for seed in range(4):
         record(tmp_path, GRU(), seed, accuracy=0.1, lr=0.5)
-    pairs = paired(catalogue.E1, tmp_path)
+    _, pairs = paired(catalogue.E1, tmp_path)
     assert sorted(pairs) == [0, 1, 2, 3, 4]
     assert all(pair["gru"].test["accuracy"] == 0.9 for pair in pairs.values())
+
+
+def test_the_commands_own_folder_comes_first_and_is_named(tmp_path: Path) -> None:
+    runs(tmp_path / "claims" / "E1", lambda seed: 0.9)
+    for seed in range(7):  # more, and of a hasty kind
+        record(tmp_path / "aaa", LSTM(), seed, accuracy=0.9, lr=0.5)
+        record(tmp_path / "aaa", GRU(), seed, accuracy=0.2, lr=0.5)
+    verdict = find("000-1.1-acc").evidence(tmp_path)
+    assert verdict.outcome is Outcome.TRUE and f"E1 in {tmp_path / 'claims' / 'E1'};" in verdict.limits
+    assert find("000-1.1-acc").evidence(tmp_path / "aaa").outcome is Outcome.FALSE
 
 
 def test_a_run_that_is_not_done_or_is_torn_is_left_out(tmp_path: Path) -> None:
     runs(tmp_path, lambda seed: 0.9)
     (tmp_path / "GRU-4-0" / "done").unlink()
     (tmp_path / "GRU-3-0" / "metrics.jsonl").write_text('{"kind": "te')
-    assert sorted(paired(catalogue.E1, tmp_path)) == [0, 1, 2]
+    assert sorted(paired(catalogue.E1, tmp_path)[1]) == [0, 1, 2]
     assert len(list(finished("sentiment", tmp_path))) == 8
 
 

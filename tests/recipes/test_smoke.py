@@ -57,7 +57,7 @@ def test_a_recipe_is_its_json(kind: type[Recipe]) -> None:
 
 
 def test_names_are_distinct() -> None:
-    assert len({kind.name for kind in RECIPES}) == len(RECIPES) == 9
+    assert len({kind.name for kind in RECIPES}) == len(RECIPES) == 10
 
 
 @pytest.mark.parametrize("kind", [k for k in RECIPES if k.name not in ("octmnist", "speech")], ids=lambda k: k.name)

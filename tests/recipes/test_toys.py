@@ -8,9 +8,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from threefold.errors import InputError
-from threefold.recipes.toys import AddingRecipe, ComparatorRecipe, CopyRecipe, RecallRecipe, ToyRecipe
+from threefold.recipes.toys import (
+    AddingRecipe,
+    ComparatorRecipe,
+    CopyRecipe,
+    PermutationRecipe,
+    RecallRecipe,
+    ToyRecipe,
+)
 
-RECIPES = [RecallRecipe, CopyRecipe, AddingRecipe, ComparatorRecipe]
+RECIPES = [RecallRecipe, CopyRecipe, AddingRecipe, ComparatorRecipe, PermutationRecipe]
 
 
 class Copier(nn.Module):

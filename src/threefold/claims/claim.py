@@ -224,7 +224,7 @@ class Claim:
 
         evidence = Evidence(runs=runs)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.default_generator.manual_seed(0)
             result = self.collect(evidence)
         return result if isinstance(result, Verdict) else evidence.verdict()
 

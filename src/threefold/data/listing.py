@@ -29,7 +29,7 @@ EMBEDDED = (
     Entry("opinions", "sentences from a grammar", "any number", "MIT", "sentiment", "embedded"),
     Entry("espeak", "speech by espeak-ng: en, fa, pt", "any number", "your text's", "speech", "made when used"),
     Entry("manual", "Python's own manual", "half a million characters", "PSF", "charlm", "embedded"),
-    Entry("toys", "recall, copy, adding, comparator", "any number", "MIT", "their names", "embedded"),
+    Entry("toys", "recall, copy, adding, comparator, permutation", "any number", "MIT", "their names", "embedded"),
 )
 RECIPE_OF = {"octmnist": "octmnist", "ljspeech": "speech", "sst2": "sentiment", "tinyshakespeare": "charlm"}
 

@@ -5,7 +5,7 @@ from threefold.recipes.images import DigitsRecipe, OctmnistRecipe
 from threefold.recipes.recipe import Recipe
 from threefold.recipes.sentiment import SentimentRecipe
 from threefold.recipes.speech import SpeechRecipe
-from threefold.recipes.toys import AddingRecipe, ComparatorRecipe, CopyRecipe, RecallRecipe
+from threefold.recipes.toys import AddingRecipe, ComparatorRecipe, CopyRecipe, PermutationRecipe, RecallRecipe
 
 RECIPES: tuple[type[Recipe], ...] = (
     DigitsRecipe,
@@ -17,4 +17,5 @@ RECIPES: tuple[type[Recipe], ...] = (
     CopyRecipe,
     AddingRecipe,
     ComparatorRecipe,
+    PermutationRecipe,
 )

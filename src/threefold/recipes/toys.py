@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from threefold.data.toy import IGNORE, Adding, Comparator, Copy, NumberToy, Recall, TokenToy
+from threefold.data.toy import IGNORE, Adding, Comparator, Copy, NumberToy, Permutation, Recall, TokenToy
 from threefold.errors import require
 from threefold.recipes.recipe import DataSpec, ModelSpec, Recipe
 from threefold.specs.attention import Softmax
@@ -40,42 +40,49 @@ class ToyModel(ModelSpec):
 
 
 @dataclass(frozen=True)
-class RecallData(DataSpec):
-    """Which recall task, and how many examples an epoch and a test have."""
+class DrawnData(DataSpec):
+    """Examples are drawn: so many an epoch, and so many for a test."""
+
+    count: int = 4096
+    tested: int = 512
+
+
+@dataclass(frozen=True)
+class RecallData(DrawnData):
+    """Which recall task."""
 
     toy: Recall = Recall()
-    count: int = 4096
-    tested: int = 512
 
 
 @dataclass(frozen=True)
-class CopyData(DataSpec):
-    """Which copy task, and how many examples an epoch and a test have."""
+class CopyData(DrawnData):
+    """Which copy task."""
 
     toy: Copy = Copy()
-    count: int = 4096
-    tested: int = 512
 
 
 @dataclass(frozen=True)
-class AddingData(DataSpec):
-    """Which adding problem, and how many examples an epoch and a test have."""
+class AddingData(DrawnData):
+    """Which adding problem."""
 
     toy: Adding = Adding()
-    count: int = 4096
-    tested: int = 512
 
 
 @dataclass(frozen=True)
-class ComparatorData(DataSpec):
-    """Which comparator, and how many examples an epoch and a test have."""
+class ComparatorData(DrawnData):
+    """Which comparator."""
 
     toy: Comparator = Comparator()
-    count: int = 4096
-    tested: int = 512
 
 
-ToyData = RecallData | CopyData | AddingData | ComparatorData
+@dataclass(frozen=True)
+class PermutationData(DrawnData):
+    """Which permutation."""
+
+    toy: Permutation = Permutation()
+
+
+ToyData = RecallData | CopyData | AddingData | ComparatorData | PermutationData
 SETTINGS = Train(
     lr=3e-3, epochs=10, batch=32, optimiser=AdamW(), schedule=Schedule(warmup=0.05, decay=Decay.COSINE), clip=1.0
 )
@@ -153,6 +160,19 @@ class ComparatorRecipe(ToyRecipe):
 
     def easy(self) -> ComparatorData:
         return ComparatorData(toy=Comparator(length=4), count=1024, tested=64)
+
+
+@dataclass(frozen=True)
+class PermutationRecipe(ToyRecipe):
+    """A fixed permutation of places."""
+
+    name: ClassVar[str] = "permutation"
+    says: ClassVar[str] = "symbols, repeated in another order that is always the same"
+    data: PermutationData = PermutationData()
+    model: ToyModel = ToyModel(mixer=Softmax(heads=4, position=Rotary()))
+
+    def easy(self) -> PermutationData:
+        return PermutationData(toy=Permutation(length=3, symbols=3), count=1024, tested=64)
 
 
 class ToyBatch(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -59,18 +60,23 @@ class Feed:
     """An iterator over the steps from `start` on that knows how long it kept the loop waiting."""
 
     def __init__(self, steps: Steps, start: int, total: int) -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores are his choice
+            self._batches = self._begin(steps, range(start, total))
+        self.waited = 0.0
+
+    def _begin(self, steps: Steps, numbers: range) -> Iterator[list[Share]]:
         workers = steps.train.workers
         loader = DataLoader(
             steps,
             batch_size=None,
-            sampler=range(start, total),
+            sampler=numbers,
             num_workers=workers,
             collate_fn=_as_it_is,
             prefetch_factor=4 if workers else None,
             generator=torch.Generator(),  # the loader draws a seed from it, and so leaves the global one alone
         )
-        self._batches: Iterator[list[Share]] = iter(loader)
-        self.waited = 0.0
+        return iter(loader)
 
     def next(self) -> list[Share]:
         """The next step's micro-batches."""

@@ -48,6 +48,11 @@ class Experiment:
     needs: str = ""
 
     @property
+    def folder(self) -> tuple[str, ...]:
+        """Where its commands put the runs, below the folder of all runs."""
+        return Path(self.commands[0].rpartition("--run ")[2]).parts[1:]
+
+    @property
     def how(self) -> str:
         """What to type."""
         return "; ".join(f"`{command}`" for command in self.commands)
@@ -113,13 +118,14 @@ class Question:
         experiment = self.experiment
         if experiment.needs:
             return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {experiment.needs}")
-        pairs = paired(experiment, runs)
+        where, pairs = paired(experiment, runs)
         if len(pairs) >= experiment.seeds:
-            return self._judged([self.measure(pair) for pair in pairs.values()], experiment.id)
-        have = f"{len(pairs)} of {experiment.seeds} seeds are recorded under {runs}; " if pairs else ""
-        if (session := sessions().get(experiment.id)) and self.what in session.answers:
+            return self._judged([self.measure(pair) for pair in pairs.values()], f"{experiment.id} in {where}")
+        session = sessions().get(experiment.id)
+        if not pairs and session and self.what in session.answers:
             values = list(session.answers[self.what].values())
-            return self._judged(values, f"{experiment.id} on {session}", f" {have}{experiment.how} runs it again.")
+            return self._judged(values, f"{experiment.id} on {session}", f" {experiment.how} runs it again.")
+        have = f"{len(pairs)} of {experiment.seeds} seeds are recorded in {where}; " if pairs else ""
         return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {have}not run yet: {experiment.how} runs it.")
 
     def _judged(self, differences: Sequence[float], by: str, more: str = "") -> Verdict:
@@ -153,8 +159,18 @@ def asked(*questions: Question) -> Callable[[Evidence], Verdict]:
     return collect
 
 
-def paired(experiment: Experiment, runs: Path) -> dict[int, Pair]:
-    """By seed, one finished run of each arm; all of a seed agree in everything that the arms do not vary."""
+def paired(experiment: Experiment, runs: Path) -> tuple[Path, dict[int, Pair]]:
+    """By seed, one finished run of each arm, all alike in everything that the arms do not vary; and where they lie.
+
+    The folder that the experiment's own command writes to comes first; without enough seeds there, any runs count.
+    """
+    own = runs.joinpath(*experiment.folder)
+    if len(pairs := _largest(experiment, own)) >= experiment.seeds:
+        return own, pairs
+    return runs, _largest(experiment, runs)
+
+
+def _largest(experiment: Experiment, runs: Path) -> dict[int, Pair]:
     varied = {path for arm in experiment.arms for path in arm.fields} | {"train.seed"}
     groups: dict[str, dict[int, dict[str, Finished]]] = {}
     for found in finished(experiment.recipe, runs):

@@ -17,7 +17,7 @@ def row(id: str, says: str, *questions: Question, sources: tuple[str, ...] = ())
 ACCURACY = Question(c.E1, "accuracy, LSTM − GRU", m.difference("accuracy", "lstm", "gru"), within=0.01)
 F1 = Question(c.E1, "macro F1, LSTM − GRU", m.difference("f1", "lstm", "gru"))
 NEGATIVES = Question(c.E1, "recall of negatives − of positives, smaller of both", m.recall_of_negatives)
-FASTER = Question(c.E2, "share of training time that GRU saves", m.time_saved("lstm", "gru"))
+FASTER = Question(c.E2, "share of the processor time of training that GRU saves", m.time_saved("lstm", "gru"))
 LONGER = Question(c.E3, "accuracy at 200 steps, LSTM − GRU", m.difference("accuracy", "lstm", "gru"))
 SMALLER = Question(c.E3_SMALL, "test loss from 200 sentences, LSTM − GRU", m.difference("loss", "lstm", "gru"))
 SERIAL = Question(c.E4, "time of an RNN against T, over attention's", m.time_saved("rnn", "attention"))
@@ -37,7 +37,7 @@ ABSOLUTE_IN = Question(c.E6, "test loss in range, none − sinusoidal", m.differ
 ROPE_FAR = Question(c.E6, "RoPE: loss(L) + 0.05 − loss(2L)", m.kept_at("RoPE", 2))
 ALIBI_FAR = Question(c.E6, "ALiBi: loss(L) + 0.05 − loss(8L)", m.kept_at("ALiBi", 8))
 FADES = Question(c.E8, "mean |score| near − far, keys shuffled", m.fades)
-OVERHEAD = Question(c.E8B, "overhead of RoPE − 5 %", m.overhead("RoPE", "none", 0.05))
+OVERHEAD = Question(c.E8B, "overhead of RoPE in processor time − 5 %", m.overhead("RoPE", "none", 0.05))
 CAPACITY_GAP = Question(c.E13, "test − training loss, 224,892 − 168,572 parameters", m.wider_gap("1", "0"))
 LSTM_DECODER = Question(
     c.E10, "LSTM decoder: Jaccard − 0.5036", m.distance_from("LSTM", "jaccard", 0.503583607220501), within=0.05
