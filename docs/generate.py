@@ -128,7 +128,11 @@ def results() -> str:
     if not found:
         return "The races have not been recorded on this machine yet: `make bench` runs them."
     keys = ("work", "against", "ours", "theirs", "ratio", "wanted")
-    return _table(keys, [[str(row[key]) for key in keys] for row in found["rows"]], found["conditions"])
+    rows = [
+        [*(str(row[key]) for key in keys[:-1]), row["wanted"] + ("" if row["met"] in (True, None) else ", **missed**")]
+        for row in found["rows"]
+    ]
+    return _table(keys, rows, found["conditions"])
 
 
 def lengths() -> str:
@@ -181,7 +185,20 @@ def tasks() -> str:
     return _table(header, rows, "`python benchmarks/tasks.py all --data FOLDER` measures them again.")
 
 
-PARTS = {made.__name__: made for made in (mixers, laws, recipes, commands, names, results, lengths, tasks)}
+def training() -> str:
+    """What the training loop costs beside a plain one, as it was measured."""
+    rows, workers = [], {"0": "in the training process", "1": "by a process of their own"}
+    for name, found in _recorded("training").items():
+        for count, made in workers.items():
+            row = found["workers"][count]
+            plain, ours = (f"{1000 * seconds:.0f} ms" for seconds in (found["plain_seconds"], row["seconds"]))
+            rows.append([name, made, plain, ours, f"{row['ratio']:.2f}x", f"{100 * row['waited']:.1f} %"])
+    header = ("recipe", "batches made", "a step of a plain loop", "ours", "ratio", "of it waiting for data")
+    below = "`python benchmarks/bench_training.py all` measures them again, on both cores."
+    return _table(header, rows, below)
+
+
+PARTS = {made.__name__: made for made in (mixers, laws, recipes, commands, names, results, lengths, tasks, training)}
 
 
 def filled(text: str, folder: Path) -> str:
