@@ -19,7 +19,7 @@ F1 = Question(c.E1, "macro F1, LSTM − GRU", m.difference("f1", "lstm", "gru"))
 NEGATIVES = Question(c.E1, "recall of negatives − of positives, smaller of both", m.recall_of_negatives)
 FASTER = Question(c.E2, "share of the processor time of training that GRU saves", m.time_saved("lstm", "gru"))
 LONGER = Question(c.E3, "accuracy at 200 steps, LSTM − GRU", m.difference("accuracy", "lstm", "gru"))
-SMALLER = Question(c.E3_SMALL, "test loss from 200 sentences, LSTM − GRU", m.difference("loss", "lstm", "gru"))
+SMALLER = Question(c.E3_SMALL, "test loss from 400 sentences, LSTM − GRU", m.difference("loss", "lstm", "gru"))
 SERIAL = Question(c.E4, "time of an RNN against T, over attention's", m.time_saved("rnn", "attention"))
 LEARNED_BETTER = Question(
     c.E7, "test loss in range, sinusoidal − learned", m.difference("loss", "sinusoidal", "learned")
