@@ -13,14 +13,16 @@ import pytest
 
 from threefold.claims import experiments, find
 from threefold.claims.claim import Claim, Outcome
-from threefold.claims.experiments import catalogue, recorded, rows
+from threefold.claims.experiments import catalogue, measures, recorded, rows
 from threefold.claims.experiments import experiment as experiments_module
-from threefold.claims.experiments.experiment import Experiment, at, finished, flat, paired, plain
+from threefold.claims.experiments.experiment import Experiment, Finished, at, finished, flat, paired, plain
 from threefold.claims.experiments.recorded import Session
 from threefold.errors import InputError
+from threefold.recipes.charlm import CharlmData, CharlmRecipe
 from threefold.recipes.sentiment import SentimentRecipe
 from threefold.specs.base import MixerSpec
 from threefold.specs.recurrent import GRU, LSTM
+from threefold.train.loop import fit
 from threefold.train.record import Run
 
 
@@ -171,6 +173,18 @@ def test_a_run_that_is_not_done_or_is_torn_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "GRU-3-0" / "metrics.jsonl").write_text('{"kind": "te')
     assert sorted(paired(catalogue.E1, tmp_path)[1]) == [0, 1, 2]
     assert len(list(finished("sentiment", tmp_path))) == 8
+
+
+def test_scores_of_a_trained_model_are_read_at_every_layer(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the cat sat on the mat, and the dog on the log. " * 500)
+    recipe = CharlmRecipe(data=CharlmData(str(tmp_path / "text.txt"), length=64)).smoke()
+    model = replace(recipe.model, mixer=catalogue.ROPE, layers=2)
+    recipe = replace(recipe, model=model, train=replace(recipe.train, steps=2))
+    run = Run.create(tmp_path / "run", recipe)
+    fit(recipe.task(), recipe.train, run)
+    pair = {"RoPE": Finished(run, run.recipe)}
+    found = measures.fades(pair)
+    assert found == measures.fades(pair) and 0 < abs(found) < 100
 
 
 def test_paths() -> None:

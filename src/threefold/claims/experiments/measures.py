@@ -87,22 +87,18 @@ def fades(pair: Pair) -> float:
 
     (finished,) = pair.values()
     saved = reopen(finished.run.folder)
-    kept: list[tuple[SoftmaxMixer, torch.Tensor]] = []
-
-    def note(module: torch.nn.Module, given: tuple) -> None:
-        assert isinstance(module, SoftmaxMixer)
-        kept.append((module, given[0]))
-
-    for module in saved.model.modules():
-        if isinstance(module, SoftmaxMixer):
-            module.register_forward_pre_hook(note)
     assert isinstance(saved.task, CharlmTask)
     text = saved.task.parts["test"][: 32 * 64].view(32, 64)
     here, order = torch.arange(64)[None], torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    mixers = [module for module in saved.model.modules() if isinstance(module, SoftmaxMixer)]
+    entered: list[torch.Tensor] = []
+    hooks = [mixer.heads.query.register_forward_pre_hook(lambda _, x: entered.append(x[0])) for mixer in mixers]
     with torch.no_grad():
         saved.model(text)
+        for hook in hooks:
+            hook.remove()
         scores = []
-        for mixer, x in kept:
+        for mixer, x in zip(mixers, entered, strict=True):
             q, k = mixer.heads.queries(x), mixer.heads.keys(x)[:, order]
             assert mixer.heads.turn is not None
             q, k = mixer.heads.turn(q, here), mixer.heads.turn(k, here)
