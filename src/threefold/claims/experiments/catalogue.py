@@ -76,7 +76,7 @@ def _positions(id: str) -> tuple[str, ...]:
 E6 = Experiment("E6", "positions beyond the training length", "charlm", POSITIONS, _positions("E6"))
 E7 = Experiment("E7", "learned against fixed positions in range", "charlm", POSITIONS, _positions("E6"))
 E8 = Experiment(
-    "E8", "attention mass against distance in a trained model with RoPE", "charlm", (POSITIONS[3],), _positions("E6")
+    "E8", "scores against distance in a trained model with RoPE", "charlm", (POSITIONS[3],), _positions("E6")
 )
 E8B = Experiment("E8b", "time of training with and without relative positions", "charlm", POSITIONS, _positions("E6"))
 
