@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 
 from jaxtyping import TypeCheckError, install_import_hook
 
@@ -80,10 +81,10 @@ def a_claim_of_each_subject() -> None:
             assert not any(each.moved for each in judged), [each.verdict.limits for each in judged]
 
 
-def refused(call: object) -> bool:
+def refused(call: Callable[[], object]) -> bool:
     """Whether a call with tensors of a wrong shape or kind is stopped at its signature."""
     try:
-        call()  # type: ignore[operator]
+        call()
     except TypeCheckError:
         return True
     return False

@@ -84,6 +84,12 @@ def test_what_was_recorded_answers_until_there_are_runs(tmp_path: Path, monkeypa
     assert find("E1-prf").evidence(tmp_path / "none").outcome is Outcome.NOT_RUN  # another question, not recorded
 
 
+def test_settings_chosen_after_a_first_try_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments_module, "sessions", recorded.sessions)
+    assert "chosen after a first try" in find("E15-mask").evidence(tmp_path).limits
+    assert "chosen after" not in find("E12").evidence(tmp_path).limits
+
+
 def test_sessions_are_kept_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorded, "FILE", tmp_path / "recorded.json")
     recorded.sessions.cache_clear()

@@ -1,6 +1,7 @@
 """Building: skipped loudly where there is no compiler, never half done, and with nothing but the standard library."""
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,15 @@ def test_without_a_compiler_it_is_skipped_loudly_and_remembered(tmp_path, monkey
     found = native.load(library)
     assert found.library is None and "no C++ compiler (/nonexistent/c++)" in found.why_not
     assert "python -m threefold.kernels.build" in found.why_not
+
+
+def test_with_a_compiler_the_kernels_are_here() -> None:
+    """Else every test of theirs would be skipped, and all be green."""
+    try:
+        build.compiler()
+    except build.BuildError as reason:
+        pytest.skip(str(reason))
+    assert native.available() == "" or "THREEFOLD_KERNELS" in os.environ
 
 
 def test_code_that_does_not_compile_says_what_the_compiler_said(tmp_path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.laws.handed_in import Change, of_cell
+from tests.laws.handed_in import of_cell
 from threefold.claims.lstm.mutations import MUTATIONS
 from threefold.errors import InputError
 from threefold.laws.derivation import Grade, Mark, Report, grade, names_of
@@ -32,9 +34,12 @@ def marked(report: Report, mark: Mark) -> set[str]:
     return {g.name for g in report.grades if g.mark is mark}
 
 
-def changed(**made: object) -> Report:
+def changed(**made: Callable[..., Any]) -> Report:
     """The LSTM's grade when these signals are made another way."""
-    change: Change = lambda d, s: d | {name: f(d, s) for name, f in made.items()}  # type: ignore[operator]  # noqa: E731
+
+    def change(d: Any, s: Any) -> Any:
+        return d | {name: f(d, s) for name, f in made.items()}
+
     return grade(of_cell("lstm", LSTMCell(), change), "lstm")
 
 

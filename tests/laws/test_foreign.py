@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -84,14 +85,14 @@ def test_a_bidirectional_layer_is_not_asked_to_stream() -> None:
 
 
 @pytest.fixture(scope="module")
-def x_transformers() -> object:
+def x_transformers() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it scripts functions when imported
         return pytest.importorskip("x_transformers", reason="x-transformers is not installed (the extra dev has it)")
 
 
-def test_an_attention_of_another_library(x_transformers: object) -> None:
-    attention = x_transformers.x_transformers.Attention  # type: ignore[attr-defined]
+def test_an_attention_of_another_library(x_transformers: Any) -> None:
+    attention = x_transformers.x_transformers.Attention
     subject = subject_of(attention, "Attention", options={"dim": 8, "heads": 2, "dim_head": 4, "causal": True})
     assert "mask: True is a real token" in subject.notes
     assert "computes partly in float32: judged by its rounding" in subject.notes
@@ -103,8 +104,8 @@ def test_an_attention_of_another_library(x_transformers: object) -> None:
     assert set(found) == set(IDS)
 
 
-def test_a_language_model_of_another_library_takes_ids(x_transformers: object) -> None:
-    wrapper, decoder = x_transformers.TransformerWrapper, x_transformers.Decoder  # type: ignore[attr-defined]
+def test_a_language_model_of_another_library_takes_ids(x_transformers: Any) -> None:
+    wrapper, decoder = x_transformers.TransformerWrapper, x_transformers.Decoder
     layers = decoder(dim=8, depth=1, heads=1, attn_dim_head=8)
     model = wrapper(num_tokens=11, max_seq_len=600, attn_layers=layers)
     subject = subject_of(model, "model", claims=Claims(causal=True))

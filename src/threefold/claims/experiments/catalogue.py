@@ -43,10 +43,15 @@ E3 = Experiment(
     "E3", "long dependencies: the adding problem at 200 steps", "adding", _arms("model.mixer", *MIXERS),
     (_compare("E3", "adding", "--data.toy.length 200", _vary("model.mixer", *MIXERS)),),
 )  # fmt: skip
-LEARNT = "--train.lr 5e-3 --model.dropout 0.1 --model.drop-ids 0"  # so that a net learns the sentences it is given
+LEARNT = "--train.lr 5e-3 --model.dropout 0.1 --model.drop-ids 0"
+CHOSEN = (
+    "These settings were chosen after a first try: at the recipe's own the nets stayed near chance (accuracy 0.45 to "
+    "0.57), and {instead}."
+)
 E3_SMALL = Experiment(
     "E3 small", "small data: sentiment from 400 sentences", "sentiment", _arms("model.mixer", *MIXERS),
     (_compare("E3-small", "sentiment", f"--data.count 500 --train.epochs 40 {LEARNT}", _vary("model.mixer", *MIXERS)),),
+    chosen=CHOSEN.format(instead="the GRU had the higher loss, by 0.018"),
 )  # fmt: skip
 E4 = Experiment(
     "E4", "time against T at a fixed number of tokens, on a GPU", "charlm", (), (),
@@ -123,5 +128,6 @@ E15 = Experiment(
             _vary("model.mixer", *ORDER), "--vary model.forward-only=true,false",
         ),
     ),
+    chosen=CHOSEN.format(instead="a causal mask without positions did worse than none, by 0.029"),
 )  # fmt: skip
 EXPERIMENTS = (E1, E2, E3, E3_SMALL, E4, E6, E7, E8, E8B, E9, E9_RATES, E10, E11, E12, E13, E15)

@@ -46,6 +46,7 @@ class Experiment:
     commands: tuple[str, ...]
     seeds: int = SEEDS
     needs: str = ""
+    chosen: str = ""  # what a reader must know of how its settings were settled
 
     @property
     def folder(self) -> tuple[str, ...]:
@@ -124,7 +125,8 @@ class Question:
         session = sessions().get(experiment.id)
         if not pairs and session and self.what in session.answers:
             values = list(session.answers[self.what].values())
-            return self._judged(values, f"{experiment.id} on {session}", f" {experiment.how} runs it again.")
+            more = f" {experiment.chosen}" if experiment.chosen else ""
+            return self._judged(values, f"{experiment.id} on {session}", f"{more} {experiment.how} runs it again.")
         have = f"{len(pairs)} of {experiment.seeds} seeds are recorded in {where}; " if pairs else ""
         return Verdict(Outcome.NOT_RUN, limits=f"{experiment.id}: {have}not run yet: {experiment.how} runs it.")
 
