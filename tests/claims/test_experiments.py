@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from threefold.claims import experiments, find
 from threefold.claims.claim import Claim, Outcome
@@ -226,3 +227,9 @@ def test_the_commands_make_the_runs_that_are_read(
     for arm in experiment.arms:
         seeds = {at(recipe, "train.seed") for recipe in recipes if arm.matches(recipe)}
         assert seeds == set(range(5)), arm.name
+
+
+def test_what_a_claim_draws_is_the_same_each_time_and_moves_nothing_outside(tmp_path: Path) -> None:
+    drawn = [torch.manual_seed(seed) and find("000-4.5-where").evidence(tmp_path).numbers[1].value for seed in (1, 2)]
+    assert drawn[0] == pytest.approx(drawn[1], rel=1e-9)
+    assert torch.equal(torch.rand(3), torch.rand(3, generator=torch.Generator().manual_seed(2)))
